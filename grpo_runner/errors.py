@@ -1,0 +1,46 @@
+"""The one hierarchy of errors that a user may see. Each prints as its message alone, in one to five lines.
+
+Exit codes are part of the command line's contract: 2 for input that a user can mend, 3 for a folder that is in use,
+4 for a run that stopped itself because a number was no longer finite, 5 for a device or disk that failed, 130 for Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class RunnerError(Exception):
+    """Base of all errors that are shown to a user as their message, without a traceback."""
+
+    exit_code = 1
+
+
+class InputError(RunnerError):
+    """Something the user gave (a key, a file, a line) cannot be used. Names it and says what is allowed."""
+
+    exit_code = 2
+
+
+class BusyError(RunnerError):
+    """Another process is writing to the same run folder."""
+
+    exit_code = 3
+
+
+class NonFiniteError(RunnerError):
+    """A loss, gradient, ratio or reward is NaN or infinite; raised before the optimizer step it would have spoiled."""
+
+    exit_code = 4
+
+
+class MachineError(RunnerError):
+    """The machine failed: disk full, no permission to write, device lost. The last good checkpoint is kept."""
+
+    exit_code = 5
+
+
+def nearest(name: str, allowed: Iterable[str]) -> str:
+    """The end of an error sentence: ' Did you mean "x"?' for the closest allowed name, '' when nothing is close."""
+    close = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.6)
+    return f' Did you mean "{close[0]}"?' if close else ""

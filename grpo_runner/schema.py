@@ -1,0 +1,229 @@
+"""RunConfig: the one typed object that a run is. Frozen dataclasses, validated by pydantic; no Hydra, no torch.
+
+Fields carry type and range only. Their meaning, unit and the papers' values stand once, as comments above each key of
+`conf/`, where users read them. Types are strict (a bool is no int, "3" is no 3) and nothing may be NaN or infinite.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+_STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+Count = Annotated[int, Field(ge=1)]
+Natural = Annotated[int, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+NonNegative = Annotated[float, Field(ge=0)]
+Fraction = Annotated[float, Field(gt=0, le=1)]
+Probability = Annotated[float, Field(ge=0, lt=1)]
+Text = Annotated[str, Field(min_length=1)]
+# YAML gives lists; they are stored as tuples so that a RunConfig cannot change after it was made
+Strings = Annotated[tuple[Text, ...], Field(strict=False)]
+
+
+@dataclass(frozen=True, config=_STRICT)
+class ModelConfig:
+    """Which causal LM, from a hub id or a folder. `embedded` is the model shipped in the package."""
+
+    path: Text
+    revision: str | None
+    gradient_checkpointing: bool
+    attn_implementation: Literal["auto", "eager", "sdpa", "flash_attention_2"]
+
+
+@dataclass(frozen=True, config=_STRICT)
+class SourceConfig:
+    """One set of questions: a local file or a hub id."""
+
+    path: str | None
+    hub_id: str | None
+    hub_config: str | None
+    split: Text
+
+
+@dataclass(frozen=True, config=_STRICT)
+class DataConfig:
+    """Where questions come from, and the rules for columns, sizes and long prompts."""
+
+    kind: Literal["arithmetic", "table"]
+    train: SourceConfig
+    eval: SourceConfig
+    question_column: Text
+    answer_column: Text
+    answer_pattern: str | None
+    train_size: Count | None
+    eval_size: Count | None
+    short_batch: Literal["wrap", "drop"]
+    small_set: Literal["wrap", "error"]
+    max_prompt_tokens: Count
+    long_prompt: Literal["drop", "error", "truncate_left"]
+
+
+@dataclass(frozen=True, config=_STRICT)
+class PromptConfig:
+    """A jinja2 template, or the model's own chat template around it."""
+
+    template: Text
+    system: str | None
+    chat: bool
+    stop: Strings
+
+
+@dataclass(frozen=True, config=_STRICT)
+class RewardConfig:
+    """Weighted parts of the reward, and the processes that grade."""
+
+    parts: dict[str, float]
+    function: str | None
+    extract: Literal["box_or_marker", "box", "answer_tag"]
+    truncated: Literal["zero", "keep"]
+    deadline_s: Positive
+    workers: Count
+
+
+@dataclass(frozen=True, config=_STRICT)
+class AdvantageConfig:
+    """Baseline and scale of the centred reward, each its own switch."""
+
+    baseline: Literal["group_mean", "leave_one_out", "none"]
+    scale: Literal["none", "group_std"]
+    ddof: Literal[0, 1]
+    eps: NonNegative
+
+
+@dataclass(frozen=True, config=_STRICT)
+class LossNormConfig:
+    """How the token losses of an optimizer batch become one number."""
+
+    kind: Literal["sequence_mean", "constant", "token_mean"]
+    divisor: Positive | None
+
+
+@dataclass(frozen=True, config=_STRICT)
+class BetaConfig:
+    """The KL penalty against the reference policy."""
+
+    value: NonNegative
+    estimator: Literal["k2", "k3"]
+
+
+@dataclass(frozen=True, config=_STRICT)
+class GroupSizeConfig:
+    """G, the completions sampled per question."""
+
+    value: Count
+
+
+@dataclass(frozen=True, config=_STRICT)
+class ClipConfig:
+    """PPO's clip range: the ratio is held in [1 - low, 1 + high]."""
+
+    low: NonNegative
+    high: NonNegative
+
+
+@dataclass(frozen=True, config=_STRICT)
+class LoraConfig:
+    """The adapter that is trained, or full fine-tuning when disabled."""
+
+    enabled: bool
+    rank: Count
+    alpha: Positive
+    dropout: Probability
+    targets: Text | Strings
+
+
+@dataclass(frozen=True, config=_STRICT)
+class OptimConfig:
+    """AdamW, the schedule, and how a rollout is cut into optimizer steps and micro-batches."""
+
+    lr: Positive
+    betas: Annotated[tuple[Probability, Probability], Field(strict=False)]
+    eps: Positive
+    weight_decay: NonNegative
+    max_grad_norm: Positive | None
+    schedule: Literal["constant", "linear", "cosine"]
+    warmup_steps: Natural
+    updates_per_rollout: Count
+    minibatch: Literal["whole", "response", "group"]
+    microbatch_tokens: Count
+
+
+@dataclass(frozen=True, config=_STRICT)
+class RolloutConfig:
+    """The sampling engine."""
+
+    engine: Literal["native", "transformers"]
+    top_p: Fraction
+    top_k: Natural
+    batch_rows: Count
+
+
+@dataclass(frozen=True, config=_STRICT)
+class EvaluationConfig:
+    """Held-out questions: how often, how many, how sampled."""
+
+    every: Natural
+    questions: Count
+    samples: Natural
+    greedy: bool
+    temperature: Positive
+    top_p: Fraction
+    max_new_tokens: Count | None
+
+
+@dataclass(frozen=True, config=_STRICT)
+class TrackingConfig:
+    """What is written beside metrics.jsonl and questions.parquet, which always are."""
+
+    wandb: Literal["auto", "online", "offline", "disabled"]
+    project: Text
+    entity: str | None
+    group: str | None
+    tags: Strings
+    completions_every: Natural
+
+
+@dataclass(frozen=True, config=_STRICT)
+class CheckpointConfig:
+    """How often a checkpoint is written, and how many are kept."""
+
+    every: Natural
+    keep: Count
+
+
+@dataclass(frozen=True, config=_STRICT)
+class RunConfig:
+    """Everything a run depends on. `grpo_runner.config.compose` makes one; `grpo_runner.train.run` runs it.
+
+    run_dir is where Hydra put the run (`hydra.run.dir`, or the sweep's sub-folder); every other field is a key of conf/.
+    """
+
+    model: ModelConfig
+    data: DataConfig
+    prompt: PromptConfig
+    reward: RewardConfig
+    advantage: AdvantageConfig
+    loss_norm: LossNormConfig
+    beta: BetaConfig
+    group_size: GroupSizeConfig
+    clip: ClipConfig
+    lora: LoraConfig
+    optim: OptimConfig
+    rollout: RolloutConfig
+    evaluation: EvaluationConfig
+    tracking: TrackingConfig
+    checkpoint: CheckpointConfig
+    steps: Count
+    seed: Natural
+    questions_per_step: Count
+    max_new_tokens: Count
+    temperature: Positive
+    device: Literal["auto", "cpu", "cuda", "mps"]
+    dtype: Literal["auto", "float32", "bfloat16"]
+    run_name: Text
+    sweep_name: str | None
+    run_dir: Text
