@@ -1,7 +1,7 @@
 """The one hierarchy of errors that a user may see. Each prints as its message alone, in one to five lines.
 
-Exit codes are part of the command line's contract: 2 for input that a user can mend, 3 for a folder that is in use,
-4 for a run that stopped itself because a number was no longer finite, 5 for a device or disk that failed, 130 for Ctrl-C.
+Exit codes are part of the command line's contract: 2 for what a user can mend (input, a full disk, a missing device), 3
+for a folder that is in use, 4 for a run that stopped itself since a number was no longer finite, 130 for Ctrl-C.
 """
 
 from __future__ import annotations
@@ -37,7 +37,13 @@ class NonFiniteError(RunnerError):
 class MachineError(RunnerError):
     """The machine failed: disk full, no permission to write, device lost. The last good checkpoint is kept."""
 
-    exit_code = 5
+    exit_code = 2
+
+
+class Interrupted(RunnerError):
+    """Ctrl-C: the run saved itself and says how to go on."""
+
+    exit_code = 130
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:

@@ -66,14 +66,14 @@ def questions(split: Split, seed: int, count: int) -> tuple[Question, ...]:
     found: dict[str, Question] = {}
     while len(found) < count:
         n = int(draws.choice(kinds, p=shares))
-        operands = draws.integers(LOWEST, HIGHEST + 1, size=n).tolist()
-        signs = draws.integers(0, 2, size=n - 1).tolist()
-        value, text, inside = operands[0], str(operands[0]), True
-        for plus, operand in zip(signs, operands[1:], strict=True):
-            value += operand if plus else -operand
-            text += f"{'+' if plus else '-'}{operand}"
-            inside = inside and 0 <= value <= TOP
+        value = int(draws.integers(LOWEST, HIGHEST + 1))
+        text = str(value)
+        for _ in range(n - 1):
+            steps = [d for d in (*range(-HIGHEST, 1 - LOWEST), *range(LOWEST, HIGHEST + 1)) if 0 <= value + d <= TOP]
+            step = steps[int(draws.integers(len(steps)))]
+            value += step
+            text += f"{step:+d}"
         text += "=?"
-        if inside and text not in found and split_of(text) == split:
+        if text not in found and split_of(text) == split:
             found[text] = Question(id=f"arithmetic/{text.removesuffix('=?')}", text=text, gold=str(value))
     return tuple(found.values())

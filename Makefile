@@ -1,0 +1,39 @@
+# Two commands do everything on a fresh machine: `make run` and `make test`. Both set up .venv first; a second call
+# starts at once, since set-up is remembered in .venv/.ready and made again only when what it installs has changed.
+.PHONY: run test test-all lint bench clean setup
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+# Hydra overrides of the main job, for example: make run ARGS="advantage=dr_grpo seed=1"
+ARGS   ?=
+
+export TOKENIZERS_PARALLELISM := false
+
+run: $(VENV)/.ready
+	$(BIN)/python -m grpo_runner experiment=quickstart $(ARGS)
+
+test: $(VENV)/.ready
+	$(BIN)/python -m pytest -m "not slow and not gpu"
+
+# the long rows too, and those that need a GPU where there is one
+test-all: $(VENV)/.ready
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.ready
+	$(BIN)/python scripts/bench.py
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: pyproject.toml constraints.txt scripts/setup.sh
+	bash scripts/setup.sh $(PYTHON) $(VENV)
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

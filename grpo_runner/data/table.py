@@ -1,0 +1,144 @@
+"""Rows of a question set from a JSONL file, a Parquet file or the Hugging Face hub, each with the place it came from.
+
+Nothing here knows what a gold answer means; `load` does. Errors name the key of conf/ or the file and line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from grpo_runner.errors import InputError, nearest
+from grpo_runner.schema import SourceConfig
+
+SUFFIXES = (".jsonl", ".parquet")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: its place for messages (`file:line`), its id (`<stem>/<row number from 1>`), its cells by column."""
+
+    place: str
+    id: str
+    cells: Mapping[str, Any]
+
+
+def read(source: SourceConfig, key: str, columns: Mapping[str, str]) -> list[Row]:
+    """All rows of a source, in its own order. A local `path` wins over `hub_id`.
+
+    key: where the source stands in the configuration, "data.train" or "data.eval". columns: the columns needed, each
+    with the key that named it, {"problem": "data.question_column"}; every row returned has them all.
+    Raises InputError when there is no source, it cannot be read, lacks a column or has no rows.
+    """
+    if source.path is not None:
+        rows = _file(Path(source.path).expanduser(), f"{key}.path", columns)
+    elif source.hub_id is not None:
+        rows = _hub(source, f"{key}.hub_id", columns)
+    else:
+        raise InputError(
+            f"{key}.path and {key}.hub_id are both empty: there is nothing to read.\n"
+            f"Give {key}.path=FILE ({' or '.join(SUFFIXES)}) or {key}.hub_id=OWNER/NAME."
+        )
+    if not rows:
+        raise InputError(f"{key}: {source.path or source.hub_id} holds no questions.")
+    return rows
+
+
+def _file(path: Path, key: str, columns: Mapping[str, str]) -> list[Row]:
+    """Rows of a local file, by its suffix."""
+    if path.suffix not in SUFFIXES:
+        raise InputError(
+            f'{key}: "{path}" is not a {" or ".join(SUFFIXES)} file.\n'
+            'JSONL is one JSON object a line, for example {"question": "1+1=?", "answer": "2"}.'
+        )
+    try:
+        if not path.is_file():
+            names = [p.name for p in path.parent.iterdir() if p.suffix in SUFFIXES] if path.parent.is_dir() else []
+            raise InputError(f'{key}: there is no file "{path}".{nearest(path.name, names)}')
+        return list(_jsonl(path, columns)) if path.suffix == ".jsonl" else _parquet(path, key, columns)
+    except OSError as error:
+        raise InputError(f'{key}: cannot read "{path}": {error.strerror or error}.') from error
+
+
+def _jsonl(path: Path, columns: Mapping[str, str]) -> Iterator[Row]:
+    """One JSON object a line; blank lines are skipped. A row's number is its line, so an id leads back to it."""
+    with path.open("rb") as lines:  # bytes: only "\n" ends a line, and a line that is not UTF-8 can be named
+        for number, raw in enumerate(lines, start=1):
+            place = f"{path}:{number}"
+            try:
+                line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+                cells = json.loads(line) if line else None
+            except UnicodeDecodeError as error:
+                raise InputError(f"{place}: not UTF-8 text (byte {error.start + 1} of the line).") from error
+            except (ValueError, RecursionError) as error:
+                raise InputError(f"{place}: not JSON: {error}.\nA .jsonl file holds one JSON object a line.") from error
+            if not line:
+                continue
+            if not isinstance(cells, dict):
+                raise InputError(
+                    f"{place}: a {type(cells).__name__}, not an object.\nA .jsonl file holds one JSON object a line."
+                )
+            _require(place, cells, columns)
+            yield Row(place, f"{path.stem}/{number}", cells)
+
+
+def _parquet(path: Path, key: str, columns: Mapping[str, str]) -> list[Row]:
+    """Rows of a Parquet file; only the needed columns are read."""
+    import pyarrow as pa  # late: most runs read no Parquet
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            _require(str(path), file.schema_arrow.names, columns)
+            rows = file.read(columns=list(columns)).to_pylist()
+    except pa.ArrowException as error:
+        raise InputError(f'{key}: "{path}" is not a readable Parquet file: {_brief(error)}') from error
+    return _numbered(rows, path.stem, str(path))
+
+
+def _hub(source: SourceConfig, key: str, columns: Mapping[str, str]) -> list[Row]:
+    """Rows of a set on the Hugging Face hub, or of its copy in the local cache."""
+    local = f"A local file ({' or '.join(SUFFIXES)}) goes in {key.removesuffix('hub_id')}path and needs no network."
+    name = f'"{source.hub_id}" ({source.hub_config or "default"}, split {source.split})'
+    try:
+        import datasets  # late: slow to import, and in the optional extra `hub`
+        import huggingface_hub
+    except ImportError as error:
+        raise InputError(
+            f"{key}: {name} needs the package `datasets`: pip install 'grpo-runner[hub]'.\n{local}"
+        ) from error
+    # their bars and retry lines are not ours to print; what went wrong is in the error below
+    datasets.disable_progress_bars()
+    huggingface_hub.utils.disable_progress_bars()
+    huggingface_hub.logging.set_verbosity_error()
+    try:
+        table = datasets.load_dataset(source.hub_id, source.hub_config, split=source.split)
+    except Exception as error:  # offline, gated, no such set, config or split: as many types as libraries beneath
+        raise InputError(f"{key}: cannot load {name}: {_brief(error)}\n{local}") from error
+    _require(str(source.hub_id), table.column_names, columns)
+    stem = f"{str(source.hub_id).rsplit('/', 1)[-1]}/{source.split}"
+    return _numbered(table.select_columns(list(columns)), stem, str(source.hub_id))
+
+
+def _numbered(rows: Iterable[Mapping[str, Any]], stem: str, name: str) -> list[Row]:
+    return [Row(f"{name}: row {n}", f"{stem}/{n}", cells) for n, cells in enumerate(rows, start=1)]
+
+
+def _require(place: str, have: Sequence[str] | Mapping[str, Any], columns: Mapping[str, str]) -> None:
+    """Raise for the first needed column that is absent, naming the key that asked for it and what there is."""
+    for column, key in columns.items():
+        if column not in have:
+            names = [str(name) for name in have]
+            shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+            hint = nearest(column, [name for name in names if name not in columns])
+            raise InputError(f'{place}: no column "{column}" ({key}).{hint}\nIt has: {shown or "no columns"}.')
+
+
+def _brief(error: Exception, limit: int = 240) -> str:
+    """The type and the first line of another library's error, short enough for one line of ours."""
+    lines = str(error).strip().splitlines() or [""]
+    text = f"{type(error).__name__}: {lines[0]}"
+    return text if len(text) <= limit else text[: limit - 1] + "…"

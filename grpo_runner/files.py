@@ -1,0 +1,48 @@
+"""Writing files so that a kill or a full disk leaves the old one or the new one, never a torn one."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from .errors import MachineError
+
+
+def fsync(path: Path) -> None:
+    """Make a file, or the names in a folder, durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_atomic(path: Path, content: bytes) -> None:
+    """Write beside the target, fsync, rename over it. Raises MachineError where the disk refuses."""
+    aside = path.with_name(f".{path.name}.tmp")
+    with disk_errors(path):
+        aside.write_bytes(content)
+        fsync(aside)
+        aside.replace(path)
+        fsync(path.parent)
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """`write_atomic` of indented JSON; refuses NaN, which is not JSON."""
+    write_atomic(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
+
+
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Turn the operating system's refusals (disk full, no permission) into one message that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise MachineError(
+            f"{path}: cannot be written ({error.strerror or error}).\n"
+            "What was saved before is kept; after making room or changing permissions, the same command goes on."
+        ) from error

@@ -1,0 +1,109 @@
+"""The rows of one rollout as tensors, and how they are cut into micro-batches and optimizer batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..rng import generator
+from ..types import Group
+
+
+@dataclass(frozen=True)
+class Padded:
+    """A micro-batch: prompts padded on the left and completions on the right, so that completions share their columns.
+
+    input_ids, attention_mask, position_ids: (B, P + T). completion_mask: (B, T).
+    """
+
+    input_ids: Tensor
+    attention_mask: Tensor
+    position_ids: Tensor
+    completion_mask: Tensor
+
+
+@dataclass(frozen=True)
+class Batch:
+    """All N rows of a rollout, row = slot · G + sample, on the CPU.
+
+    mask_NT: True on completion tokens, the EOS included; T is the longest completion of the rollout.
+    question_ids: of each row, for messages.
+    """
+
+    prompts: tuple[Tensor, ...]
+    completions: tuple[Tensor, ...]
+    mask_NT: Tensor
+    question_ids: tuple[str, ...]
+    group_size: int
+
+    @classmethod
+    def of(cls, groups: Sequence[Group]) -> Batch:
+        """Rows in the order of the groups. All groups have the same number of completions."""
+        answers = [(group, completion) for group in groups for completion in group.completions]
+        lengths_N = torch.tensor([len(completion.token_ids) for _, completion in answers])
+        return cls(
+            prompts=tuple(torch.tensor(group.prompt_ids, dtype=torch.long) for group, _ in answers),
+            completions=tuple(torch.tensor(completion.token_ids, dtype=torch.long) for _, completion in answers),
+            mask_NT=torch.arange(int(lengths_N.max()))[None, :] < lengths_N[:, None],
+            question_ids=tuple(group.question.id for group, _ in answers),
+            group_size=len(groups[0].completions),
+        )
+
+    @property
+    def lengths_N(self) -> Tensor:
+        """Tokens of each completion, as sampled."""
+        return self.mask_NT.sum(dim=1)
+
+    def microbatches(self, rows: Tensor, tokens: int) -> Iterator[Tensor]:
+        """Cut rows into pieces of at most `tokens` padded positions (at least one row), like lengths together."""
+        sizes = [(len(self.prompts[row]), len(self.completions[row]), row) for row in rows.tolist()]
+        sizes.sort(key=lambda size: (size[0] + size[1], size[2]))
+        piece: list[int] = []
+        widest_prompt = widest_completion = 0
+        for prompt, completion, row in sizes:
+            widest = max(widest_prompt, prompt) + max(widest_completion, completion)
+            if piece and widest * (len(piece) + 1) > tokens:
+                yield torch.tensor(piece)
+                piece, widest_prompt, widest_completion = [], 0, 0
+            piece.append(row)
+            widest_prompt, widest_completion = max(widest_prompt, prompt), max(widest_completion, completion)
+        if piece:
+            yield torch.tensor(piece)
+
+    def pad(self, rows: Tensor, pad_id: int, device: torch.device) -> Padded:
+        """Collate rows. Masks come from lengths, never from token values: pad may be the EOS."""
+        indices = rows.tolist()
+        width_P = max(len(self.prompts[row]) for row in indices)
+        width_T = max(len(self.completions[row]) for row in indices)
+        ids = torch.full((len(indices), width_P + width_T), pad_id, dtype=torch.long)
+        attention = torch.zeros_like(ids)
+        for line, row in enumerate(indices):
+            prompt, completion = self.prompts[row], self.completions[row]
+            ids[line, width_P - len(prompt) : width_P] = prompt
+            ids[line, width_P : width_P + len(completion)] = completion
+            attention[line, width_P - len(prompt) : width_P + len(completion)] = 1
+        return Padded(
+            input_ids=ids.to(device),
+            attention_mask=attention.to(device),
+            position_ids=(attention.cumsum(dim=1) - 1).clamp(min=0).to(device),
+            completion_mask=attention[:, width_P:].bool().to(device),
+        )
+
+
+def minibatches(rows: int, group_size: int, updates: int, kind: str, seed: int, step: int) -> list[Tensor]:
+    """Row indices of each optimizer step of a rollout.
+
+    `whole`: every update sees all rows (μ of DeepSeekMath's Algorithm 1). `response`: a permutation of the rows cut into
+    `updates` parts, groups split over them (Oat-Zero). `group`: the same with whole groups.
+    """
+    if kind == "whole":
+        return [torch.arange(rows)] * updates
+    units = rows if kind == "response" else rows // group_size
+    order = torch.from_numpy(generator(seed, "minibatch", step).permutation(units))
+    parts = torch.tensor_split(order, updates)
+    if kind == "response":
+        return [part.sort().values for part in parts]
+    return [(part.sort().values[:, None] * group_size + torch.arange(group_size)).flatten() for part in parts]

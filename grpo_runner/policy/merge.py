@@ -1,0 +1,36 @@
+"""`merge RUN_FOLDER OUTPUT_FOLDER`: fold a run's adapter into its base and write a full model folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+import yaml
+
+from ..errors import InputError
+from ..files import disk_errors
+from ..schema import ModelConfig
+from .models import load_model, load_tokenizer
+
+
+def merge(run_dir: str, output: str) -> Path:
+    """Write a model folder that transformers loads without PEFT, in float32, and give its path.
+
+    Raises InputError where the run has no adapter or the output folder already holds something.
+    """
+    from peft import PeftModel
+
+    run, target = Path(run_dir), Path(output)
+    if not (run / "config.yaml").is_file():
+        raise InputError(f"merge: {run} is no run folder (no config.yaml in it).")
+    if not (run / "adapter" / "adapter_config.json").is_file():
+        raise InputError(f"merge: {run} has no adapter/ yet. It is written when a run ends; with lora=off see its model/.")
+    if target.exists() and any(target.iterdir()):
+        raise InputError(f"merge: {target} is not empty; give a new folder.")
+    config = ModelConfig(**yaml.safe_load((run / "config.yaml").read_text())["model"])
+    base = load_model(config, torch.device("cpu"), torch.float32)
+    merged = PeftModel.from_pretrained(base, str(run / "adapter")).merge_and_unload()
+    with disk_errors(target):
+        merged.save_pretrained(str(target))
+        load_tokenizer(config).save_pretrained(str(target))
+    return target

@@ -1,0 +1,141 @@
+"""Loading a causal LM and its tokenizer from a folder, the hub or the package itself; choosing device and dtype."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..errors import InputError
+from ..schema import LoraConfig, ModelConfig
+
+EMBEDDED = Path(__file__).parent / "embedded"
+
+
+def choose_device(name: str) -> torch.device:
+    """`auto` is cuda, then mps, then cpu. Raises InputError where the device asked for is absent."""
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if name == "auto":
+        name = next(kind for kind, present in available.items() if present)
+    if not available[name]:
+        present = ", ".join(kind for kind, there in available.items() if there)
+        raise InputError(f"device={name}: torch {torch.__version__} finds no such device here.\nAllowed: auto, {present}.")
+    return torch.device(name)
+
+
+def choose_dtype(name: str, device: torch.device) -> torch.dtype:
+    """`auto` is bfloat16 on a GPU that computes in it, float32 elsewhere (on CPUs bf16 rarely pays)."""
+    if name == "auto":
+        name = "bfloat16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "float32"
+    return {"float32": torch.float32, "bfloat16": torch.bfloat16}[name]
+
+
+def locate(path: str) -> str:
+    """The folder of the embedded model, a folder as given, or a hub id. Raises InputError for a folder that is not one."""
+    if path == "embedded":
+        return str(EMBEDDED)
+    folder = Path(path).expanduser()
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise InputError(f"model.path={path}: the folder has no config.json, so it is no Hugging Face model folder.")
+        if not list(folder.glob("*.safetensors")):
+            raise InputError(f"model.path={path}: the folder has no weights (no *.safetensors in it).")
+        return str(folder)
+    if path.startswith((".", "/", "~")) or path.count("/") > 1 or folder.is_file():
+        raise InputError(f"model.path={path}: no such folder.\nAllowed: a model folder, a hub id (owner/name), or embedded.")
+    return path
+
+
+def load_tokenizer(config: ModelConfig) -> Any:
+    """The tokenizer, padding on the left, with its EOS as pad where it has none of its own."""
+    from transformers import AutoTokenizer
+
+    tokenizer = _load(AutoTokenizer, config)
+    tokenizer.padding_side = "left"
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def load_model(config: ModelConfig, device: torch.device, dtype: torch.dtype) -> nn.Module:
+    """The base model in evaluation mode on the device."""
+    from transformers import AutoModelForCausalLM
+
+    options: dict[str, Any] = {"dtype": dtype, "use_safetensors": True}
+    if config.attn_implementation != "auto":
+        options["attn_implementation"] = config.attn_implementation
+    model = _load(AutoModelForCausalLM, config, **options)
+    return model.to(device).eval()
+
+
+def _load(cls: Any, config: ModelConfig, **options: Any) -> Any:
+    """`cls.from_pretrained` with the causes a user can mend told in two lines."""
+    where = locate(config.path)
+    try:
+        return cls.from_pretrained(where, revision=config.revision, **options)
+    except (OSError, ValueError, ImportError, KeyError, json.JSONDecodeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"model.path={config.path} cannot be loaded ({type(error).__name__}).\n{reason}") from error
+
+
+def eos_ids(model: nn.Module, tokenizer: Any) -> frozenset[int]:
+    """Every id that ends an answer: the generation config's list and the tokenizer's own. Many models have several."""
+    ids: set[int] = set()
+    for source in (getattr(model, "generation_config", None), getattr(model, "config", None), tokenizer):
+        value = getattr(source, "eos_token_id", None)
+        ids.update([value] if isinstance(value, int) else value or [])
+    return frozenset(ids)
+
+
+def forward_keywords(model: nn.Module) -> frozenset[str]:
+    """Keyword names of the causal LM's forward, looked up behind a PEFT wrapper: not every model takes every one."""
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    return frozenset(inspect.signature(base.forward).parameters)  # type: ignore[operator]
+
+
+def attach_lora(model: nn.Module, config: LoraConfig, seed: int) -> nn.Module:
+    """Freeze the base and add a LoRA adapter (fp32 also on a bf16 base); B starts at 0, so the policy starts as the base.
+
+    A is drawn under `seed` without touching the caller's generator. Raises InputError when targets match no module.
+    """
+    from peft import LoraConfig as PeftLora
+    from peft import get_peft_model
+
+    targets = config.targets if isinstance(config.targets, str) else list(config.targets)
+    settings = PeftLora(
+        r=config.rank,
+        lora_alpha=config.alpha,  # type: ignore[arg-type]
+        lora_dropout=config.dropout,
+        target_modules=targets,
+        task_type="CAUSAL_LM",
+    )
+    try:
+        with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if torch.cuda.is_available() else []):
+            torch.manual_seed(seed)
+            return get_peft_model(model, settings)  # type: ignore[arg-type]
+    except ValueError as error:
+        kinds = sorted({name.rsplit(".", 1)[-1] for name, module in model.named_modules() if isinstance(module, nn.Linear)})
+        raise InputError(
+            f"lora.targets={config.targets}: no such modules in this model.\nAllowed: all-linear, or names of {kinds}."
+        ) from error
+
+
+class Reference:
+    """The reference policy: the same model with its adapter off, or a frozen copy under full fine-tuning.
+
+    `model` is what to call inside `active()`. With beta 0 there is none, and no memory is spent on it.
+    """
+
+    def __init__(self, policy: nn.Module, lora: bool) -> None:
+        self._disable = policy.disable_adapter if lora else nullcontext  # type: ignore[union-attr]
+        self.model = policy if lora else copy.deepcopy(policy).requires_grad_(False)
+
+    def active(self) -> AbstractContextManager[Any]:
+        """Within this context, `model` computes as the reference."""
+        return self._disable()  # type: ignore[operator]

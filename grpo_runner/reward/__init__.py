@@ -1,0 +1,12 @@
+"""The reward room: extract an answer, decide equivalence, grade in killable worker processes, compose the reward.
+
+Importing it loads neither torch nor sympy. `check` grades one response in this process; `Grader` grades many with a
+deadline; `unreadable` says why a gold cannot be used; `compose.build` makes the reward of a run.
+"""
+
+from __future__ import annotations
+
+from .check import check, unreadable
+from .workers import Grader
+
+__all__ = ["Grader", "check", "unreadable"]

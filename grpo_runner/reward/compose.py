@@ -1,0 +1,143 @@
+"""The reward of a run: named parts, weighted and summed, each kept apart. Correctness is a Verdict, never a reward.
+
+    reward_of = build(config.reward)
+    rewards = reward_of(groups, verdicts)      # one Reward for each completion, in the groups' order
+
+A user's own part is a Python function named by `reward.function: "package.module:name"` and weighted as
+`reward.parts.function`. It is called once a step, with keyword arguments:
+
+    def name(questions: list[str], golds: list[str], completions: list[str]) -> list[float]
+
+The three lists have one entry a completion (a question with G completions stands G times), and so has the answer.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InputError, NonFiniteError, nearest
+from ..schema import RewardConfig
+from ..types import Completion, Group, Reward, Verdict
+from .extract import offer
+
+RewardOf = Callable[[Sequence[Group], Sequence[Sequence[Verdict]]], list[list[Reward]]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One completion as the parts see it."""
+
+    group: Group
+    completion: Completion
+    verdict: Verdict
+
+
+Part = Callable[[Sequence[Row], RewardConfig], list[float]]
+
+
+def correct(rows: Sequence[Row], config: RewardConfig) -> list[float]:
+    """1 for a right answer, else 0. With `reward.truncated: zero` a truncated completion has 0 even if it is right.
+
+    Zero is what Oat-Zero does (understand_r1_zero/train_zero_math.py, step()); accuracy is not touched by it.
+    """
+    lost = config.truncated == "zero"
+    return [float(row.verdict.correct and not (lost and row.completion.truncated)) for row in rows]
+
+
+def form(rows: Sequence[Row], config: RewardConfig) -> list[float]:
+    """1 where the answer is offered in the required form, right or wrong: a complete box, or the answer tags; else 0."""
+    return [float(offer(row.completion.text, config.extract).in_form) for row in rows]
+
+
+def function(rows: Sequence[Row], config: RewardConfig) -> list[float]:
+    """The user's own part; see the module's docstring. Raises InputError or NonFiniteError for a bad answer."""
+    name = str(config.function)
+    values = _imported(name)(
+        questions=[row.group.question.text for row in rows],
+        golds=[row.group.question.gold for row in rows],
+        completions=[row.completion.text for row in rows],
+    )
+    try:
+        values = list(values)
+    except TypeError:
+        raise InputError(
+            f"reward.function {name} must return a list with one number a completion; it returned {type(values).__name__}."
+        ) from None
+    if len(values) != len(rows):
+        raise InputError(f"reward.function {name} returned {len(values)} values for {len(rows)} completions.")
+    return [_number(value, name, row) for value, row in zip(values, rows, strict=True)]
+
+
+PARTS: Mapping[str, Part] = {"correct": correct, "format": form, "function": function}
+
+
+def build(config: RewardConfig) -> RewardOf:
+    """The reward function of a run. Raises InputError for an unknown part, or a function that cannot be imported."""
+    for name in config.parts:
+        if name not in PARTS:
+            raise InputError(
+                f'reward.parts: there is no part "{name}".{nearest(name, PARTS)} Allowed: {", ".join(PARTS)}.'
+            )
+    if ("function" in config.parts) != (config.function is not None):
+        raise InputError(
+            "reward.parts.function (its weight) and reward.function (its import path) go together.\n"
+            "For example: +reward.parts.function=1.0 reward.function=my_rewards:short_answer"
+        )
+    if config.function is not None:
+        _imported(config.function)
+
+    def reward_of(groups: Sequence[Group], verdicts: Sequence[Sequence[Verdict]]) -> list[list[Reward]]:
+        rows = [
+            Row(group, completion, verdict)
+            for group, graded in zip(groups, verdicts, strict=True)
+            for completion, verdict in zip(group.completions, graded, strict=True)
+        ]
+        parts = {name: PARTS[name](rows, config) for name in config.parts}
+        rewards = iter(
+            [
+                Reward(
+                    total=math.fsum(config.parts[name] * values[index] for name, values in parts.items()),
+                    parts={name: values[index] for name, values in parts.items()},
+                )
+                for index in range(len(rows))
+            ]
+        )
+        return [[next(rewards) for _ in group.completions] for group in groups]
+
+    return reward_of
+
+
+def _imported(path: str) -> Callable[..., Any]:
+    module_name, colon, name = path.partition(":")
+    if not (colon and module_name and name):
+        raise InputError(f'reward.function: "{path}" is no import path. Write it as package.module:name.')
+    # The console script's import path lacks the working folder, where a user's own file usually lies
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        raise InputError(f"reward.function: cannot import {module_name}: {type(error).__name__}: {error}") from error
+    found = getattr(module, name, None)
+    if found is None:
+        raise InputError(f'reward.function: {module_name} has no "{name}".{nearest(name, dir(module))}')
+    if not callable(found):
+        raise InputError(f"reward.function: {path} is {type(found).__name__}, not a function.")
+    return found  # type: ignore[no-any-return]
+
+
+def _number(value: Any, name: str, row: Row) -> float:
+    where = f'question "{row.group.question.id}"'
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"reward.function {name} returned {value!r} for {where}; it must return a number.") from None
+    if not math.isfinite(number):
+        raise NonFiniteError(f"reward.function {name} returned {number} for {where}.")
+    return number

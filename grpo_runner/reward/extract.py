@@ -1,0 +1,185 @@
+r"""Which part of a completion is the answer. Pure string work, linear in the text's length.
+
+Only the completion is read, never the prompt, and only what follows the last `</think>`. The answer is the last
+complete `\boxed{}` (or `\fbox{}`); without a box, what follows the last explicit marker ("answer is", "Answer:", "####",
+`<answer>`). A number that merely stands in the text is never an answer.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+MODES = ("box_or_marker", "box", "answer_tag")
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a completion offers as its answer.
+
+    answers: the last answer alone, or every box when several are offered as alternatives ("\\boxed{3} or \\boxed{4}").
+    None-like (empty) when there is no answer. in_form: the answer stood in the required form (box, or answer tags).
+    """
+
+    answers: tuple[str, ...] = ()
+    in_form: bool = False
+
+
+_NOTHING = Offer()
+_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+# What may stand between two boxes that are alternatives: only connecting words, or one short clause with a hedge.
+_CONNECTORS = frozenset(
+    "or and also either else maybe perhaps possibly alternatively if not then it is could may might be the answer".split()
+)
+_HEDGE = re.compile(r"\b(?:or|maybe|perhaps|possibly|possible|alternatively|alternative|otherwise|another)\b")
+_CORRECTION = re.compile(
+    r"\b(?:wait|actually|correct\w*|should|instead|mistake|wrong|sorry|no|hmm|recheck\w*|checking|so|thus|therefore|hence)\b"
+)
+_HEDGE_LENGTH = 80
+
+_MARKER = re.compile(
+    r"####|<answer>"
+    r"|\banswers?\b(?:\s+(?:to|of|for)\b[^.\n:=]{0,80}?)?\**\s*(?:(?:is|are)\b(?!\s+not\b)\s*:?|:|=)"
+    r"|\bfinal\s+answer\b[\s*#]*\n",
+    re.IGNORECASE,
+)
+_LEAD = re.compile(
+    r"(?:\s|\*\*|__|:|`)*(?:(?:therefore|thus|hence|then|simply|just|clearly|indeed|exactly|equal to|given by"
+    r"|option|choice)\b[\s,:]*)*",
+    re.IGNORECASE,
+)
+# A sentence ends at a full stop that is not a decimal point; a reason or a denial after the answer is no part of it.
+_SENTENCE_END = re.compile(r"\.(?=\s|\*|$)|[!?](?=\s|$)|\n")
+_AFTERTHOUGHT = re.compile(
+    r",?\s+(?:not|rather than|instead of|because|since|as|which|so|but|where|when|while)\b.*", re.IGNORECASE | re.DOTALL
+)
+
+
+def after_thinking(text: str) -> str:
+    """The text that counts: after the last `</think>`, and before a `<think>` that is never closed."""
+    text = text[text.rfind("</think>") + len("</think>") :] if "</think>" in text else text
+    return text[: text.find("<think>")] if "<think>" in text else text
+
+
+def offer(response: str, mode: str = "box_or_marker") -> Offer:
+    """The answer that a completion offers under one of MODES.
+
+    "box_or_marker" is the policy above; "box" takes boxes only; "answer_tag" is Oat's strict rule for the R1 template
+    (understand_r1_zero/math_grader.py): the literal `</think> <answer>` … `</answer>`, and inside it a box if there is one.
+    """
+    if mode == "answer_tag":
+        return _tagged(response)
+    text = after_thinking(response)
+    if "<!--" in text:
+        text = _COMMENT.sub(" ", text)
+    boxes, unclosed, end = _boxes(text)
+    if boxes:
+        return _from_boxes(text, boxes)
+    if mode == "box" or unclosed:
+        return _NOTHING
+    return _marked(text, end)
+
+
+def _tagged(response: str) -> Offer:
+    if "</think> <answer>" not in response:
+        return _NOTHING
+    content, closed, _ = response[response.rfind("<answer>") + len("<answer>") :].partition("</answer>")
+    if not closed or not content.strip():
+        return _NOTHING
+    if "\\boxed" in content or "\\fbox" in content:
+        boxes, _, _ = _boxes(content)
+        return _from_boxes(content, boxes) if boxes else _NOTHING
+    return Offer((content.strip(),), in_form=True)
+
+
+def _boxes(text: str) -> tuple[list[tuple[int, int, str]], bool, int]:
+    """(start, end, content) of each complete outermost box; whether a later one never closes; where the last ended.
+
+    Empty boxes before any full one are an echo of the instruction and are left out; an empty box after a full one stays.
+    """
+    boxes: list[tuple[int, int, str]] = []
+    position, end, unclosed = 0, 0, False
+    while (found := _BOX.search(text, position)) is not None:
+        close = _closing(text, found.end())
+        if close < 0:
+            unclosed = True
+            break
+        content = text[found.end() : close].strip()
+        if content or boxes:
+            boxes.append((found.start(), close + 1, content))
+        position = end = close + 1
+    return boxes, unclosed, end
+
+
+def _closing(text: str, start: int) -> int:
+    """Index of the brace that closes the group whose content begins at `start`; -1 if it never closes."""
+    depth = 1
+    for brace in _BRACE.finditer(text, start):
+        if brace[0] == "{":
+            depth += 1
+        elif brace[0] == "}":
+            depth -= 1
+            if depth == 0:
+                return brace.start()
+    return -1
+
+
+def _from_boxes(text: str, boxes: list[tuple[int, int, str]]) -> Offer:
+    chosen = [boxes[-1]]
+    for earlier in reversed(boxes[:-1]):
+        if not _alternative(text[earlier[1] : chosen[-1][0]]):
+            break
+        chosen.append(earlier)
+    answers: list[str] = []
+    for _, _, content in reversed(chosen):
+        inner, unclosed, _ = _boxes(content)  # \boxed{\boxed{7}}; any text around the inner boxes makes it no answer
+        if unclosed:
+            return _NOTHING
+        while len(inner) == 1 and inner[0][:2] == (0, len(content)):
+            content = inner[0][2]
+            inner, _, _ = _boxes(content)
+        answers.extend([box[2] for box in inner] or [content])
+    unique = tuple(dict.fromkeys(answers))
+    return Offer(unique, in_form=True) if all(unique) else _NOTHING
+
+
+def _alternative(between: str) -> bool:
+    """Do two boxes with this text between them offer alternatives, rather than a step and its result, or a correction?"""
+    if len(between) > 4 * _HEDGE_LENGTH:
+        return False
+    plain = re.sub(r"\\(?:text|mbox)\b|\\[a-zA-Z]+|[^\w\s.!?=<>+]", " ", between).lower()
+    words = re.findall(r"[^\W_]+", plain)
+    if re.search(r"[=<>+]", plain):
+        return False
+    if all(word in _CONNECTORS for word in words):
+        return True
+    sentences = re.split(r"[.!?](?=\s)", plain)
+    return len(plain) <= _HEDGE_LENGTH and bool(_HEDGE.search(sentences[-1])) and not _CORRECTION.search(plain)
+
+
+def _marked(text: str, start: int) -> Offer:
+    last = None
+    for last in _MARKER.finditer(text, start):
+        pass
+    if last is None:
+        return _NOTHING
+    rest = text[last.end() :]
+    tagged = last[0].lower() == "<answer>"
+    if tagged:
+        rest, closed, _ = rest.partition("</answer>")
+        return Offer((rest.strip(),)) if closed and rest.strip() else _NOTHING
+    answer = _first_sentence(rest[:2000])
+    return Offer((answer,)) if answer else _NOTHING
+
+
+def _first_sentence(rest: str) -> str:
+    """The answer after a marker: one display formula, or the first sentence without bold marks and afterthoughts."""
+    rest = rest[_LEAD.match(rest).end() :] if _LEAD.match(rest) else rest  # type: ignore[union-attr]
+    display = re.match(r"\$\$(.+?)\$\$|\\\[(.+?)\\\]", rest, re.DOTALL)
+    if display:
+        return (display[1] or display[2]).strip()
+    end = _SENTENCE_END.search(rest)
+    sentence = rest[: end.start()] if end else rest
+    return _AFTERTHOUGHT.sub("", sentence.replace("**", "").replace("__", "")).strip(" \t*`")

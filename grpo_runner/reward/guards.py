@@ -1,0 +1,82 @@
+"""Limits that an answer must keep before any parser or computer algebra sees it. Pure, linear in the text's length."""
+
+from __future__ import annotations
+
+import re
+
+MAX_LENGTH = 1500
+MAX_NESTING = 40
+MAX_DIGITS = 1000
+MAX_EXPONENT = 20_000
+MAX_FACTORIAL = 300
+
+_DIGITS = re.compile(r"\d+")
+_FACTORIAL = re.compile(r"(\d*)\s*[)}]*\s*!")
+_BINOMIAL = re.compile(r"\\[dt]?binom\s*\{?\s*(\d+)")
+
+
+def refusal(text: str) -> str | None:
+    """Why `text` may not go to a parser, or None. Text inside the limits parses and evaluates in bounded time."""
+    if len(text) > MAX_LENGTH:
+        return f"longer than {MAX_LENGTH} characters"
+    if _nesting(text) > MAX_NESTING:
+        return f"nested deeper than {MAX_NESTING}"
+    if any(len(run[0]) > MAX_DIGITS for run in _DIGITS.finditer(text)):
+        return f"a number of more than {MAX_DIGITS} digits"
+    return _factorials(text) or _exponents(text)
+
+
+def _nesting(text: str) -> int:
+    depth = deepest = 0
+    for character in text:
+        if character in "{([":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in "})]":
+            depth -= 1
+    return deepest
+
+
+def _factorials(text: str) -> str | None:
+    if "binom" in text and any(int(found[1]) > MAX_FACTORIAL for found in _BINOMIAL.finditer(text)):
+        return f"a binomial of a number over {MAX_FACTORIAL}"
+    if "!" not in text:
+        return None
+    if re.search(r"!\s*[)}\]]*\s*!", text):
+        return "a factorial of a factorial"
+    if any(found[1] and int(found[1]) > MAX_FACTORIAL for found in _FACTORIAL.finditer(text)):
+        return f"a factorial of a number over {MAX_FACTORIAL}"
+    if re.search(r"\^[^+\-]*[)}\]]\s*!", text):
+        return "a factorial of a power"
+    return None
+
+
+def _exponents(text: str) -> str | None:
+    """Refuse towers of numbers and numeric exponents over the limit; a power inside an exponent needs a letter."""
+    for found in re.finditer(r"\^|\*\*", text):
+        exponent = _argument(text, found.end())
+        if any(int(run[0]) > MAX_EXPONENT for run in _DIGITS.finditer(exponent)):
+            return f"an exponent over {MAX_EXPONENT}"
+        if "^" in exponent and not re.search(r"(?<![a-zA-Z\\])[a-zA-Z](?![a-zA-Z])", exponent):
+            return "a tower of powers"
+        if exponent.count("^") > 1:
+            return "a tower of powers"
+        after = text[found.end() + len(exponent) :].lstrip(" )}]")
+        if after.startswith(("^", "**")) and not text[found.end()].isalpha():
+            return "a tower of powers"
+    return None
+
+
+def _argument(text: str, start: int) -> str:
+    """The exponent that begins at `start`: a balanced group, or the run of characters up to a space or operator."""
+    stripped = text[start:].lstrip()
+    offset = len(text) - start - len(stripped)
+    if stripped[:1] in ("{", "("):
+        depth = 0
+        for index, character in enumerate(stripped):
+            depth += (character in "{(") - (character in "})")
+            if depth == 0:
+                return text[start : start + offset + index + 1]
+        return text[start:]
+    run = re.match(r"-?[\w.]+", stripped)
+    return text[start : start + offset + (run.end() if run else 1)]

@@ -1,0 +1,187 @@
+r"""Computer algebra for what no exact rule decides. The only module that imports sympy and math-verify.
+
+Expressions are parsed by math-verify's LaTeX grammar (no `eval`, no `parse_expr`: sympy's string parser executes what it
+reads). Equality is decided by value: both are evaluated to 60 digits at fixed points, so constants that agree to 40 digits
+relative are equal and values such as 2^-98 and 2^-99 never collapse, as they do under math-verify's 6-digit rounding. Where an expression
+has no value (integrals, undefined operators) math-verify's own `verify` is asked. Nothing here has a time limit.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import mpmath
+import sympy
+from latex2sympy2_extended.latex2sympy2 import ConversionConfig, NormalizationConfig, latex2sympy
+from math_verify import verify
+from sympy.core.function import AppliedUndef
+
+logging.getLogger("math_verify").setLevel(logging.CRITICAL)
+
+DIGITS = 60
+_AGREE = mpmath.mpf(10) ** -40
+_POINTS = 6
+_NORMALIZE = NormalizationConfig(basic_latex=True, units=False, malformed_operators=True, nits=False, boxed="none")
+_CONVERT = ConversionConfig(lowercase_symbols=False)
+_DECIMAL = re.compile(r"(?<![\d.])(\d*)\.(\d+)|(?<![\d.])(\d+)\.(?!\d)")
+_DEGREE = re.compile(r"(\d+|\\frac\{\d+\}\{\d+\}|\([^()]*\)|[a-z])\s*\^\\circ")
+_INVERSE = re.compile(r"\\(sin|cos|tan)\s*\^\s*\{?-1\}?")
+
+
+class Unsupported(Exception):
+    """The expression holds something that has no numeric value here."""
+
+
+class _NoValue(Exception):
+    """Undefined at this point (a pole, outside the domain), or too large."""
+
+
+def parse(text: str) -> Any:
+    """The sympy expression of a tidied LaTeX expression. Raises Exception of any kind when it does not parse."""
+    text = _INVERSE.sub(r"\\arc\1 ", text)
+    text = _DEGREE.sub(r"(\\frac{\\pi \\cdot \1}{180})", text)
+    text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
+    text = _DECIMAL.sub(lambda found: _fraction(found[1] or found[3] or "0", found[2] or ""), text)
+    return latex2sympy(text, is_real=False, normalization_config=_NORMALIZE, conversion_config=_CONVERT)
+
+
+def _fraction(whole: str, decimals: str) -> str:
+    return rf"{{\frac{{{int(whole + decimals)}}}{{{10 ** len(decimals)}}}}}" if decimals.strip("0") else whole
+
+
+class Symbolic:
+    """The Algebra that equivalence.same asks; see there for what each method means."""
+
+    def equal(self, answer: str, gold: str, tolerance: float) -> bool:
+        try:
+            expressions = parse(answer), parse(gold)
+        except Exception:  # the grammar raises bare Exceptions; unreadable is not equal
+            return False
+        complex_allowed = any(re.search(r"(?<![a-zA-Z\\])i(?![a-zA-Z])|\\imath", text) for text in (answer, gold))
+        agree = mpmath.mpf(tolerance) if tolerance else _AGREE
+        try:
+            return _agrees(*expressions, lambda a, g: _near(a, g, agree), complex_allowed)
+        except Unsupported:
+            return bool(verify(expressions[1], expressions[0], timeout_seconds=None))
+
+    def proportional(self, answer: tuple[str, str], gold: tuple[str, str], positive: bool) -> bool:
+        try:
+            left, right = (sympy.Add(parse(one), -parse(other), evaluate=False) for one, other in (answer, gold))
+        except Exception:
+            return False
+        ratios: list[Any] = []
+
+        def constant(a: Any, g: Any) -> bool:
+            if abs(g) < _AGREE or abs(a) < _AGREE:
+                return abs(g) < _AGREE and abs(a) < _AGREE
+            ratios.append(a / g)
+            return _near(ratios[-1], ratios[0], _AGREE) and (not positive or mpmath.re(ratios[-1]) > 0)
+
+        try:
+            return _agrees(left, right, constant, complex_allowed=True) and bool(ratios)
+        except Unsupported:
+            return False
+
+
+def _near(answer: Any, gold: Any, tolerance: Any) -> bool:
+    largest = max(abs(answer), abs(gold))
+    return bool(abs(answer - gold) <= tolerance * largest or largest < mpmath.mpf(10) ** -(DIGITS - 10))
+
+
+def _agrees(answer: Any, gold: Any, test: Callable[[Any, Any], bool], complex_allowed: bool) -> bool:
+    """Does `test` hold at every point where both have a value? Raises Unsupported if that is nowhere."""
+    seen = 0
+    with mpmath.workdps(DIGITS):
+        for point in _points():
+            try:
+                values = evaluate(answer, point), evaluate(gold, point)
+            except (_NoValue, ZeroDivisionError, OverflowError, ValueError):
+                continue
+            if not complex_allowed and any(abs(mpmath.im(value)) > _AGREE * abs(value) for value in values):
+                continue
+            seen += 1
+            if not test(*values):
+                return False
+    if seen == 0:
+        if answer.free_symbols or gold.free_symbols:
+            raise Unsupported("no common domain")
+        return False
+    return True
+
+
+def _points() -> Iterator[Callable[[str], Any]]:
+    """Fixed points, half of them with negative coordinates: each maps a symbol's name to its value there."""
+    for index in range(_POINTS):
+
+        def value(name: str, index: int = index) -> Any:
+            draw = random.Random(f"grpo_runner point {index} {name}")  # noqa: S311 - a point, not a secret
+            size = mpmath.mpf(draw.randrange(3 * 10**11, 23 * 10**11)) / 10**12
+            return -size if index % 2 and draw.random() < 0.7 else size
+
+        yield value
+
+
+def evaluate(expression: Any, point: Callable[[str], Any]) -> Any:
+    """The value of a sympy expression as an mpmath number, symbols taken from `point`. Never asks sympy to evaluate."""
+    if isinstance(expression, sympy.Symbol):
+        constants = {"i": mpmath.mpc(0, 1), "e": mpmath.e}
+        return constants.get(expression.name, None) or point(expression.name)
+    if expression.is_Rational:
+        return mpmath.mpf(int(expression.p)) / int(expression.q)
+    if expression in _CONSTANTS:
+        return _CONSTANTS[expression]()
+    if isinstance(expression, sympy.Float):
+        return mpmath.mpf(str(expression))
+    if isinstance(expression, AppliedUndef):
+        arguments = [mpmath.nstr(evaluate(argument, point), 20) for argument in expression.args]
+        return point(f"{expression.func}({','.join(arguments)})")
+    arguments = [evaluate(argument, point) for argument in expression.args]
+    if expression.is_Add:
+        return mpmath.fsum(arguments)
+    if expression.is_Mul:
+        return mpmath.fprod(arguments)
+    if expression.is_Pow:
+        return _power(*arguments)
+    function = _FUNCTIONS.get(type(expression).__name__)
+    if function is None:
+        raise Unsupported(type(expression).__name__)
+    if any(abs(argument) > 10**6 for argument in arguments):
+        raise _NoValue
+    return function(*arguments)
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    if base == 0:
+        if mpmath.re(exponent) <= 0:
+            raise _NoValue
+        return mpmath.mpf(0)
+    if abs(exponent) > 10**6 or abs(exponent * mpmath.log(abs(base))) > 10**6:
+        raise _NoValue
+    return mpmath.power(base, int(exponent) if mpmath.isint(exponent) else exponent)
+
+
+_CONSTANTS: dict[Any, Callable[[], Any]] = {
+    sympy.pi: lambda: +mpmath.pi,
+    sympy.E: lambda: +mpmath.e,
+    sympy.I: lambda: mpmath.mpc(0, 1),
+    sympy.EulerGamma: lambda: mpmath.mpf("0.41421356237"),  # \gamma in an answer is a variable, not Euler's constant
+}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name: getattr(mpmath, name)
+    for name in (
+        "sin cos tan cot sec csc asin acos atan acot asec acsc sinh cosh tanh coth asinh acosh atanh exp floor "
+        "re im arg factorial binomial"
+    ).split()
+} | {
+    "Abs": abs,
+    "ceiling": mpmath.ceil,
+    "conjugate": mpmath.conj,
+    "log": lambda value, base=mpmath.e: mpmath.log(value) / mpmath.log(base),
+    "Mod": lambda value, base: value - base * mpmath.floor(value / base),
+    "Max": lambda *values: max(values),
+    "Min": lambda *values: min(values),
+}

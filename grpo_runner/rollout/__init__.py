@@ -1,0 +1,9 @@
+"""Sampling groups of completions behind one small Protocol. Engines: native (KV cache, our loop) and transformers."""
+
+from .engine import Engine, Sampling
+from .native import NativeEngine
+from .transformers_engine import TransformersEngine
+
+ENGINES = {"native": NativeEngine, "transformers": TransformersEngine}
+
+__all__ = ["ENGINES", "Engine", "NativeEngine", "Sampling", "TransformersEngine"]

@@ -1,0 +1,111 @@
+"""The Protocol of a sampling engine, and what all engines share: the draws, the end of an answer, the decoded text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..rng import generator
+from ..types import Completion, Finish, Group, Question
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to sample. temperature 0 is greedy; top_p 1 and top_k 0 are off.
+
+    seed, purpose and step key the draws: sample i of the question in slot s uses the numbers of
+    (seed, purpose, step, s, i), one uniform a token, whatever the engine, the batch or its order.
+    """
+
+    temperature: float
+    top_p: float
+    top_k: int
+    max_new_tokens: int
+    stop: tuple[str, ...]
+    seed: int
+    purpose: str
+    step: int
+
+    def draws(self, slot: int, sample: int) -> np.ndarray:
+        """(max_new_tokens,) uniforms in [0, 1) for one completion."""
+        return generator(self.seed, self.purpose, self.step, slot, sample).random(self.max_new_tokens)
+
+
+class Engine(Protocol):
+    """Anything that samples groups from the present policy."""
+
+    def sample(
+        self, questions: Sequence[Question], prompts: Sequence[tuple[int, ...]], group_size: int, sampling: Sampling
+    ) -> list[Group]:
+        """One Group per question, in order; `prompts` are the questions' token ids, BOS included."""
+        ...
+
+
+def choose(logits_BV: Tensor, uniforms_B: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor, Tensor]:
+    """(tokens_B, logprobs_B, entropy_B) of one decoding step, by inverting the cumulative distribution at a uniform.
+
+    Log-probabilities and entropy (nats) are of the full vocabulary at the sampling temperature (at 1 when greedy), as
+    the trainer computes them; top-k and top-p only restrict which token is drawn.
+    """
+    logprobs_BV = torch.log_softmax(logits_BV.float() / (sampling.temperature or 1.0), dim=1)
+    probs_BV = logprobs_BV.exp()
+    # 0 · -inf: a vocabulary entry that a model rules out adds nothing
+    entropy_B = -torch.where(probs_BV > 0, probs_BV * logprobs_BV, 0.0).sum(dim=1)
+    tokens_B = logits_BV.argmax(dim=1) if sampling.temperature == 0 else _invert(probs_BV, uniforms_B, sampling)
+    return tokens_B, logprobs_BV.gather(1, tokens_B[:, None]).squeeze(1), entropy_B
+
+
+def _invert(probs_BV: Tensor, uniforms_B: Tensor, sampling: Sampling) -> Tensor:
+    order_BV = None
+    if sampling.top_k or sampling.top_p < 1:
+        probs_BV, order_BV = probs_BV.sort(dim=1, descending=True, stable=True)
+        if sampling.top_k:
+            probs_BV[:, sampling.top_k :] = 0
+        # a token stays while the mass before it is below top_p, so that at least one does
+        before_BV = probs_BV.cumsum(dim=1) - probs_BV
+        probs_BV = probs_BV.masked_fill(before_BV >= sampling.top_p * probs_BV.sum(dim=1, keepdim=True), 0)
+    wide = torch.float32 if probs_BV.device.type == "mps" else torch.float64
+    mass_BV = probs_BV.to(wide).cumsum(dim=1)
+    # just under the total: rounding must not step past the last token that has any probability
+    targets_B1 = (uniforms_B.to(wide) * mass_BV[:, -1] * (1 - torch.finfo(wide).eps * 4))[:, None]
+    picked_B1 = torch.searchsorted(mass_BV, targets_B1, right=True).clamp(max=probs_BV.shape[1] - 1)
+    return (picked_B1 if order_BV is None else order_BV.gather(1, picked_B1)).squeeze(1)
+
+
+def find_stop(text: str, stop: Sequence[str]) -> int | None:
+    """Where the first stop string in `text` ends, None if there is none. The stop string stays in the answer."""
+    ends = [at + len(word) for word in stop if (at := text.find(word)) >= 0]
+    return min(ends) if ends else None
+
+
+def ended_by_stop(tokenizer: Any, ids: Sequence[int], stop: Sequence[str]) -> bool:
+    """Whether the newest token completed a stop string; only the tail that could hold one is decoded."""
+    tail = ids[-(max(map(len, stop)) + 4) :]
+    return find_stop(tokenizer.decode(tail, skip_special_tokens=True), stop) is not None
+
+
+def completion(
+    tokenizer: Any,
+    ids: Sequence[int],
+    logprobs: Sequence[float],
+    entropies: Sequence[float],
+    eos: frozenset[int],
+    stop: Sequence[str],
+) -> Completion:
+    """Close one answer: its text, and why it ended. An answer that only has the EOS is an empty text of one token."""
+    ended = ids[-1] in eos
+    text = tokenizer.decode(ids[:-1] if ended else ids, skip_special_tokens=True)
+    stopped = find_stop(text, stop) if stop else None
+    finish = Finish.EOS if ended else Finish.STOP if stopped is not None else Finish.LENGTH
+    return Completion(
+        token_ids=tuple(ids),
+        text=text[:stopped],
+        logprobs=tuple(logprobs),
+        finish=finish,
+        entropy=sum(entropies) / len(entropies),
+    )

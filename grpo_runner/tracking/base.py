@@ -1,0 +1,79 @@
+"""The Protocol that every tracker follows, and the composite that the loop talks to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from ..schema import RunConfig
+
+Row = Mapping[str, object]
+
+
+class Tracker(Protocol):
+    """Receives what a run measures. A class that inherits from it overrides what it needs; the rest does nothing.
+
+    Order of calls: `start` once; then, for step k, `evaluation(k)` if one is due (made before the update of step k, or
+    after the last update with k = steps), `questions(k)`, `completions(k)`, `step(k)`; `finish` once, also after a
+    failure.
+    """
+
+    def start(self, config: RunConfig, resumed_at: int | None) -> None:
+        """`resumed_at` is the step that will be trained next, None (or 0) for a fresh run.
+
+        One rule for all records: what was recorded for a step >= resumed_at is dropped and recorded again. The
+        evaluation of step k belongs to step k, so a resume at k makes it again.
+        """
+
+    def step(self, step: int, metrics: Row) -> None:
+        """Metrics of one training step; a value is a finite number or None (not computable at this step)."""
+
+    def questions(self, step: int, rows: Sequence[Row]) -> None:
+        """One row a question of this step, all questions in one call. Columns: `questions.COLUMNS`."""
+
+    def evaluation(self, step: int, metrics: Row) -> None:
+        """Held-out figures of the policy as it is before the update of `step`."""
+
+    def completions(self, step: int, rows: Sequence[Row]) -> None:
+        """One row an answer of this step; kept by `tracking.completions_every`."""
+
+    def finish(self, summary: Row) -> None:
+        """`summary["status"]` is "done", "interrupted" or "failed"; other keys are shown or stored as they are."""
+
+
+class Trackers(Tracker):
+    """Passes each call to its members in order. Put the local tracker first: others read its files."""
+
+    def __init__(self, members: Sequence[Tracker]) -> None:
+        self.members = tuple(members)
+
+    def start(self, config: RunConfig, resumed_at: int | None) -> None:
+        for member in self.members:
+            member.start(config, resumed_at)
+
+    def step(self, step: int, metrics: Row) -> None:
+        for member in self.members:
+            member.step(step, metrics)
+
+    def questions(self, step: int, rows: Sequence[Row]) -> None:
+        for member in self.members:
+            member.questions(step, rows)
+
+    def evaluation(self, step: int, metrics: Row) -> None:
+        for member in self.members:
+            member.evaluation(step, metrics)
+
+    def completions(self, step: int, rows: Sequence[Row]) -> None:
+        for member in self.members:
+            member.completions(step, rows)
+
+    def finish(self, summary: Row) -> None:
+        """Every member is finished even when one fails; then the first failure is raised."""
+        first: Exception | None = None
+        for member in self.members:
+            try:
+                member.finish(summary)
+            except Exception as error:
+                first = first or error
+        if first is not None:
+            raise first

@@ -1,0 +1,125 @@
+"""Pictures of what questions weigh: measured points with the theory behind them. Matplotlib is imported late."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..schema import AdvantageConfig, LossNormConfig
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_THEORY = "#d1495b"
+
+
+def advantage_weight_theory(p: np.ndarray, advantage: AdvantageConfig, group_size: int) -> np.ndarray:
+    """Sum of |A| over a group of G answers with 0/1 rewards of which a share `p` is right; the shape of `p`.
+
+    Group mean: 2G·p(1-p), times G/(G-1) when the baseline leaves the own answer out; without a baseline G·p. Group std:
+    divided by std + eps, with std² = p(1-p)·G/(G-ddof), and 0 where the group has no variance. So 2G·sqrt(p(1-p)) for
+    GRPO (ddof 0, eps 0) and 2G·p(1-p) for Dr. GRPO.
+    """
+    p = np.asarray(p, dtype=float)
+    variance = p * (1 - p)
+    if advantage.baseline == "none":
+        weight = group_size * p
+    else:
+        weight = 2 * group_size * variance
+        if advantage.baseline == "leave_one_out":
+            weight = weight * group_size / max(group_size - 1, 1)
+    if advantage.scale == "group_std":
+        std = np.sqrt(variance * group_size / max(group_size - advantage.ddof, 1))
+        weight = np.divide(weight, std + advantage.eps, out=np.zeros_like(weight), where=std > 0)
+    return weight
+
+
+def weight_scatter(table: pa.Table, advantage: AdvantageConfig, loss_norm: LossNormConfig) -> Figure:
+    """Two panels over the success rate: the advantage weight, and the weight after the loss norm, each with its theory.
+
+    table: rows of questions.parquet (at least one). Rows at the same place are one dot whose area grows with their
+    number. Left, the colour is the mean step. Right, the colour is the mean length of the answers, and the curve is the
+    left one times the median of weight / advantage_weight: exact under 1/|o| (one constant), the median length's curve
+    otherwise. The theory is that of 0/1 rewards.
+    """
+    from matplotlib.figure import Figure
+
+    column: Callable[[str], np.ndarray] = lambda name: table[name].to_numpy().astype(float)  # noqa: E731
+    rate, before, after = column("success_rate"), column("advantage_weight"), column("weight")
+    group_size = int(column("group_size").max())
+    grid = np.linspace(0, 1, 401)
+    curve = advantage_weight_theory(grid, advantage, group_size)
+
+    figure = Figure(figsize=(11, 4.8), dpi=120, layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.1)  # type: ignore[union-attr, call-arg]
+    left, right = figure.subplots(1, 2)
+    left.plot(grid, curve, color=_THEORY, lw=1.8, zorder=1, label=f"theory: {_formula(advantage)}")
+    _dots(left, figure, rate, before, column("step"), "mean step of the dot's questions", "viridis")
+    left.set_title("Before the loss norm: Σ|A| of a question")
+    left.set_ylabel("advantage weight, Σ|A| over its answers")
+
+    if (before > 0).any():
+        ratio = float(np.median(after[before > 0] / before[before > 0]))
+        exact = loss_norm.kind == "sequence_mean"
+        label = "theory times the loss norm's constant" if exact else "theory at the run's median length"
+        right.plot(grid, curve * ratio, color=_THEORY, lw=1.8, zorder=1, label=label)
+    _dots(right, figure, rate, after, column("length_mean"), "mean length of the answers (tokens)", "cividis")
+    right.set_title(f"After the loss norm ({loss_norm.kind}): Σ|token weights|")
+    right.set_ylabel("weight, Σ|token weights| over its tokens")
+
+    for axes in (left, right):
+        axes.set_xlabel(f"success rate p (share of right answers, G = {group_size})")
+        axes.set_xlim(-0.03, 1.03)
+        top = axes.get_ylim()[1]
+        axes.set_ylim(-0.03 * top, top * 1.16)  # whole dots at zero, room for the legend above the points
+        axes.grid(alpha=0.25, lw=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(loc="upper right", frameon=False, fontsize=9)
+    steps = column("step")
+    what = f"{table.num_rows:,} questions asked in steps {steps.min():.0f} to {steps.max():.0f}"
+    figure.suptitle(f"What each question weighs: {what}", fontsize=12)
+    return figure
+
+
+def png(figure: Figure) -> bytes:
+    """The figure as PNG; equal figures give equal bytes."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    buffer = io.BytesIO()
+    FigureCanvasAgg(figure).print_png(buffer)  # type: ignore[no-untyped-call]
+    return buffer.getvalue()
+
+
+def _dots(axes: Axes, figure: Figure, x: np.ndarray, y: np.ndarray, colour: np.ndarray, label: str, cmap: str) -> None:
+    """One dot a distinct place (y to 6 digits of the axis), area by the number of rows there, colour by their mean."""
+    scale = float(np.abs(y).max()) or 1.0
+    places, which, count = np.unique(
+        np.round(np.column_stack([x, y / scale]), 6), axis=0, return_inverse=True, return_counts=True
+    )
+    shown = np.isfinite(colour)
+    total = np.bincount(which.ravel(), np.where(shown, colour, 0.0), minlength=len(places))
+    mean = total / np.maximum(np.bincount(which.ravel(), shown, minlength=len(places)), 1)
+    size = 14 + 180 * np.sqrt(count / max(count.max(), 30))
+    order = np.argsort(-count, kind="stable")  # small dots on top
+    dots = axes.scatter(
+        places[order, 0], places[order, 1] * scale, s=size[order], c=mean[order], cmap=cmap, alpha=0.75, zorder=2,
+        edgecolors="white", linewidths=0.3,
+    )  # fmt: skip
+    axes.scatter([], [], s=50, color="#777777", label=f"measured (size: 1 to {count.max():,} questions)")
+    figure.colorbar(dots, ax=axes, label=label, pad=0.015)
+
+
+def _formula(advantage: AdvantageConfig) -> str:
+    """The curve's formula in a few characters."""
+    top = {"group_mean": "2G·p(1-p)", "leave_one_out": "2G²/(G-1)·p(1-p)", "none": "G·p"}[advantage.baseline]
+    if advantage.scale == "none":
+        return top
+    if advantage.baseline == "group_mean" and advantage.eps == 0:
+        return "2G·√(p(1-p))" if advantage.ddof == 0 else "2·√(G(G-1)·p(1-p))"
+    std = "std" if advantage.eps == 0 else f"(std + {advantage.eps:g})"
+    return f"{top} / {std}"

@@ -1,0 +1,81 @@
+"""Rows in JSONL files that survive a kill: appended and synced, a torn last line left out, dropped from a step on."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError, NonFiniteError
+from ..files import disk_errors, write_atomic
+from .base import Row
+
+
+def number(value: object, name: str, step: int) -> int | float | None:
+    """A plain Python number of any scalar (numpy and zero-dimensional tensors too); None stays None.
+
+    Raises NonFiniteError for NaN and infinities (JSON has neither, and no metric may be either), TypeError for others.
+    """
+    if value is None:
+        return None
+    item = getattr(value, "item", None)  # numpy scalars, one-element arrays and tensors
+    value = item() if callable(item) else value
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} at step {step} must be a number or None, not {value!r}")
+    if isinstance(value, Integral):
+        return int(value)
+    value = float(value)
+    if not math.isfinite(value):
+        raise NonFiniteError(f"{name} at step {step} is {value}; it was not written. The last checkpoint is kept.")
+    return value
+
+
+def encode(rows: Sequence[Row]) -> bytes:
+    """One JSON line a row, in UTF-8; a lone surrogate, which UTF-8 cannot hold, becomes `?`."""
+    lines = [json.dumps(dict(row), ensure_ascii=False, allow_nan=False) + "\n" for row in rows]
+    return "".join(lines).encode("utf-8", "replace")
+
+
+def append(path: Path, data: bytes) -> None:
+    """Appends and syncs, so that what a checkpoint counts as done is on disk before that checkpoint.
+
+    Raises MachineError where the disk refuses.
+    """
+    with disk_errors(path), open(path, "ab") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def whole_lines(path: Path) -> list[tuple[bytes, dict[str, Any]]]:
+    """(line, parsed) of a JSONL file; a last line without its newline was torn by a kill and is left out.
+
+    Raises InputError, naming file and line, when an earlier line is not a JSON object with an integer `step`.
+    """
+    if not path.exists():
+        return []
+    lines = path.read_bytes().split(b"\n")[:-1]
+    found = []
+    for i, line in enumerate(lines):
+        try:
+            row = json.loads(line)
+            row["step"] += 0  # refuses a row without a numeric step
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"{path}, line {i + 1} is not a row of this run (a JSON object with a step).\n"
+                "The file was changed from outside: mend or remove that line."
+            ) from error
+        found.append((line + b"\n", row))
+    return found
+
+
+def keep_before(path: Path, step: int) -> None:
+    """Drops rows with step >= `step`, and a torn last line; the kept lines stay byte for byte as they are."""
+    if path.exists():
+        kept = b"".join(line for line, row in whole_lines(path) if row["step"] < step)
+        if len(kept) != path.stat().st_size:
+            write_atomic(path, kept)

@@ -1,0 +1,146 @@
+"""questions.parquet: one row a question and step, all steps, safe against a kill at any moment.
+
+Rows go to a journal, `questions.jsonl`, appended and synced a step at a time. When the journal has grown to the size of
+the Parquet file it is folded into it, so each row is rewritten O(log n) times in all, never once a step. A kill between
+"new Parquet file in place" and "journal removed" leaves rows in both: journal rows whose step the Parquet file already
+has are ignored. `finish` folds the rest in; the final bytes depend on the rows alone, not on when folding happened.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..files import disk_errors, write_atomic
+from . import jsonl
+from .base import Row
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# name -> (type, may be null). A float is null where it is not defined (no right answer: no length_right).
+COLUMNS: dict[str, tuple[str, bool]] = {
+    "step": ("int64", False),
+    "slot": ("int64", False),  # place in the step; two slots may hold the same question
+    "question_id": ("string", False),
+    "question": ("string", False),
+    "gold": ("string", False),
+    "successes": ("int64", False),
+    "group_size": ("int64", False),
+    "success_rate": ("float64", False),
+    "reward_mean": ("float64", True),
+    "reward_std": ("float64", True),  # within the group
+    "advantage_right": ("float64", True),
+    "advantage_wrong": ("float64", True),
+    "advantage_weight": ("float64", False),  # sum of |A| over the group's answers
+    "weight": ("float64", False),  # sum of |token_weights| over the group's tokens
+    "weight_up": ("float64", True),
+    "weight_down": ("float64", True),
+    "weight_per_token_right": ("float64", True),
+    "weight_per_token_wrong": ("float64", True),
+    "length_mean": ("float64", True),
+    "length_right": ("float64", True),
+    "length_wrong": ("float64", True),
+    "truncated": ("int64", False),
+    "kl": ("float64", True),
+}
+
+PARQUET = "questions.parquet"
+JOURNAL = "questions.jsonl"
+_FOLD_ROWS = 512  # the first fold; then whenever the journal holds as many rows as the Parquet file
+
+
+def schema() -> pa.Schema:
+    """The pyarrow schema of questions.parquet."""
+    import pyarrow as pa
+
+    return pa.schema([pa.field(name, pa.type_for_alias(kind), null) for name, (kind, null) in COLUMNS.items()])
+
+
+def read_questions(run_dir: str | Path) -> pa.Table:
+    """All question rows of a run folder in order of (step, slot), finished or not; empty when it has none.
+
+    Raises InputError when the journal holds a line that is not a row (a torn last line is left out).
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    parquet, journal = Path(run_dir) / PARQUET, Path(run_dir) / JOURNAL
+    # the journal first: were it folded between the two reads, its rows would be in the file that is read next
+    rows = [row for _, row in jsonl.whole_lines(journal)]
+    # one open file, not a path: it cannot be swapped while it is read
+    table = pq.ParquetFile(parquet).read() if parquet.exists() else schema().empty_table()
+    last = pc.max(table["step"]).as_py() if table.num_rows else -1
+    fresh = pa.Table.from_pylist([row for row in rows if row["step"] > last], schema=schema())
+    return pa.concat_tables([table, fresh]).combine_chunks()
+
+
+class QuestionLog:
+    """Writes the journal and folds it into the Parquet file. `start` must be called first."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self.parquet, self.journal = run_dir / PARQUET, run_dir / JOURNAL
+        self._folded = 0
+        self._pending = 0
+
+    def start(self, step: int) -> None:
+        """Drops rows with step >= `step` (all rows when it is 0)."""
+        import pyarrow.compute as pc
+
+        self._folded = self._pending = 0
+        if step == 0:
+            with disk_errors(self.parquet):
+                self.journal.unlink(missing_ok=True)
+                self.parquet.unlink(missing_ok=True)
+        elif self.parquet.exists() or self.journal.exists():
+            table = read_questions(self.parquet.parent)
+            self._save(table.filter(pc.less(table["step"], step)))
+
+    def add(self, step: int, rows: Sequence[Row]) -> None:
+        """Appends one step's rows. Raises ValueError for a wrong column, NonFiniteError, MachineError."""
+        if not rows:
+            return
+        jsonl.append(self.journal, jsonl.encode([_checked(row, step) for row in rows]))
+        self._pending += len(rows)
+        if self._pending >= max(_FOLD_ROWS, self._folded):
+            self._save(read_questions(self.parquet.parent))
+
+    def finish(self) -> None:
+        """Folds what is left and removes the journal."""
+        if self._pending or not self.parquet.exists():
+            self._save(read_questions(self.parquet.parent))
+
+    def _save(self, table: pa.Table) -> None:
+        import pyarrow.parquet as pq
+
+        # fixed settings and one contiguous chunk: equal rows give equal bytes
+        table = table.combine_chunks()
+        buffer = io.BytesIO()
+        pq.write_table(table, buffer, compression="zstd", row_group_size=65_536)
+        write_atomic(self.parquet, buffer.getvalue())
+        with disk_errors(self.journal):
+            self.journal.unlink(missing_ok=True)
+        self._folded, self._pending = table.num_rows, 0
+
+
+def _checked(row: Row, step: int) -> dict[str, object]:
+    """The row with its columns in order and plain types."""
+    unknown = sorted(set(row) - set(COLUMNS))
+    if unknown:
+        raise ValueError(f"unknown question columns: {', '.join(unknown)}")
+    if row.get("step", step) != step:
+        raise ValueError(f"a question row of step {row['step']} was given to step {step}")
+    checked: dict[str, object] = {}
+    for name, (kind, null) in COLUMNS.items():
+        value = step if name == "step" else row.get(name)
+        if value is None and not null:
+            raise ValueError(f"a question row of step {step} lacks {name}")
+        if value is not None and kind == "string":
+            checked[name] = str(value)
+        else:
+            plain = jsonl.number(value, name, step)
+            checked[name] = float(plain) if plain is not None and kind == "float64" else plain
+    return checked

@@ -1,0 +1,130 @@
+"""The words and figures that the terminal shows, as plain strings made from metrics and run folders."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import jsonl
+from .base import Row
+from .local import COMPLETIONS, EVALS, METRICS, PICTURE
+from .questions import PARQUET
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_LABELS = (  # key of evals.jsonl (pass@k stands for any k), label, is it a share
+    ("sampled/accuracy", "sampled accuracy", True),
+    ("greedy/accuracy", "greedy accuracy", True),
+    ("sampled/pass@", "sampled pass@", True),
+    ("sampled/length_mean", "sampled length (tokens)", False),
+    ("greedy/length_mean", "greedy length (tokens)", False),
+    ("sampled/truncated", "sampled, truncated", True),
+    ("sampled/no_answer", "sampled, no answer", True),
+)
+
+
+def duration(seconds: float) -> str:
+    """1:05 for 65 seconds, 2:00:00 for two hours."""
+    whole = max(0, round(seconds))
+    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def step_figures(metrics: Row) -> list[str]:
+    """Reward, accuracy, lengths of right and wrong answers, tokens a second; `-` where there is no figure."""
+    tokens, seconds = _number(metrics, "tokens/sampled"), _number(metrics, "time/step_s")
+    speed = tokens / seconds if tokens is not None and seconds else None
+    return [
+        f"reward {_fixed(_number(metrics, 'reward/mean'), 3)}",
+        f"accuracy {_share(_number(metrics, 'accuracy'))}",
+        (
+            f"length right {_fixed(_number(metrics, 'length/correct'), 1)}"
+            f" wrong {_fixed(_number(metrics, 'length/wrong'), 1)}"
+        ),
+        f"{'-' if speed is None else f'{speed:,.0f}'} tokens/s",
+    ]
+
+
+def evaluation_line(metrics: Row) -> str:
+    """Both accuracies and what they were measured on."""
+    shown = [
+        f"{label} {_share(_number(metrics, key))}" for key, label, _ in _LABELS[:2] if _number(metrics, key) is not None
+    ]
+    questions, samples = _number(metrics, "questions"), _number(metrics, "samples")
+    size = "" if questions is None else f" ({questions:.0f} questions" + (f" x {samples:.0f})" if samples else ")")
+    return ", ".join(shown) + size
+
+
+def before_after(run_dir: Path) -> tuple[int, int, list[tuple[str, str, str, str]]] | None:
+    """(first step, last step, lines of label, before, after, change) from evals.jsonl; None with under two rows."""
+    rows = [row for _, row in jsonl.whole_lines(run_dir / EVALS)]
+    if len(rows) < 2:
+        return None
+    first, last = rows[0], rows[-1]
+    lines = []
+    for prefix, label, share in _LABELS:
+        for key in first:
+            exact = key == prefix or (prefix.endswith("@") and key.startswith(prefix))
+            before, after = _number(first, key), _number(last, key)
+            if not exact or before is None or after is None:
+                continue
+            name = label + key[len(prefix) :]
+            if share:
+                lines.append((name, _share(before), _share(after), f"{100 * (after - before):+.1f} points"))
+            else:
+                lines.append((name, _fixed(before, 1), _fixed(after, 1), f"{after - before:+.1f}"))
+    return first["step"], last["step"], lines
+
+
+def weightiest(questions: pa.Table, count: int) -> list[tuple[str, str, str, str]]:
+    """The questions with the largest weight summed over the run: (text, weight, times asked, success first -> last)."""
+    columns = [questions[name].to_pylist() for name in ("question_id", "question", "weight", "success_rate")]
+    text_of: dict[str, str] = {}
+    total: dict[str, float] = {}
+    rates: dict[str, list[float]] = {}
+    for name, text, weight, rate in zip(*columns, strict=True):
+        text_of[name] = text
+        total[name] = total.get(name, 0.0) + weight
+        rates.setdefault(name, []).append(rate)
+    top = sorted(total, key=lambda name: (-total[name], name))[:count]
+    return [
+        (
+            " ".join(text_of[name].split()),
+            f"{total[name]:.4g}",
+            str(len(rates[name])),
+            f"{rates[name][0]:.2f} -> {rates[name][-1]:.2f}",
+        )
+        for name in top
+    ]
+
+
+def paths(run_dir: Path) -> list[tuple[str, str]]:
+    """(what, where) for what the run left, relative to the working directory where that is shorter."""
+    names = (
+        ("run", ""), ("adapter", "adapter"), ("metrics", METRICS), ("questions", PARQUET), ("picture", PICTURE),
+        ("answers", COMPLETIONS),
+    )  # fmt: skip
+    found = [(what, _short(run_dir / name)) for what, name in names if (run_dir / name).exists()]
+    offline = sorted((run_dir / "wandb").glob("offline-run-*"))
+    if offline:
+        found.append(("W&B", f"offline; to upload it: wandb sync {_short(offline[-1])}"))
+    return found
+
+
+def _short(path: Path) -> str:
+    return min((str(path), os.path.relpath(path)), key=len)
+
+
+def _number(row: Row, key: str) -> float | None:
+    value = row.get(key)
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _fixed(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f} %"

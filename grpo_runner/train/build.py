@@ -1,0 +1,148 @@
+"""From a configuration to the parts of the loop, each part from its own keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from .. import checks, data
+from ..data import order
+from ..evaluation import Suite, evaluate
+from ..files import disk_errors
+from ..policy.models import attach_lora, choose_device, choose_dtype, eos_ids, load_model, load_tokenizer
+from ..policy.update import Trainer
+from ..prompts import Prompter, fit
+from ..reward import Grader, compose, unreadable
+from ..rng import key
+from ..rollout import ENGINES
+from ..schema import RunConfig
+from ..tracking import Tracker
+from ..types import Group, Verdict
+from .checkpoint import Checkpoints
+from .loop import Parts
+
+
+@dataclass(frozen=True)
+class Built:
+    """The loop's parts, where to start, and what the terminal should say first."""
+
+    parts: Parts
+    start: int
+    plan: dict[str, str]
+    notes: list[str]
+    save_model: Callable[[], None]
+
+
+def build(config: RunConfig, folder: Path, tracker: Tracker, say: Callable[[str], None], closing: ExitStack) -> Built:
+    """Load data, model and state; cheap checks come before the expensive loading. Raises InputError, MachineError."""
+    device = choose_device(config.device)
+    reward_of = compose.build(config.reward)
+    sets = data.load(config.data, config.seed, unreadable)
+    order.check_size(len(sets.train), config.questions_per_step, config.data.small_set)
+    tokenizer = load_tokenizer(config.model)
+    fitted = partial(
+        fit,
+        prompter=Prompter(config.prompt, tokenizer),
+        max_prompt_tokens=config.data.max_prompt_tokens,
+        long_prompt=config.data.long_prompt,
+    )
+    questions, prompts, note = fitted(sets.train)
+    held_out, held_prompts, held_note = fitted(sets.eval[: config.evaluation.questions])
+    small_note = order.check_size(len(questions), config.questions_per_step, config.data.small_set)
+
+    model, autocast = load_policy(config, device)
+    trainer = Trainer(model, tokenizer.pad_token_id, config, device, autocast)
+    checkpoints = Checkpoints(folder / "checkpoints", config.checkpoint.keep, "adapter" if config.lora.enabled else "policy")
+    start = restore(checkpoints, trainer, say)
+    engine = ENGINES[config.rollout.engine](model, tokenizer, eos_ids(model, tokenizer), config.rollout.batch_rows)
+    grader = closing.enter_context(Grader(config.reward.workers, config.reward.deadline_s, config.reward.extract))
+    grade = partial(_grade, grader)
+    suite = Suite(
+        questions=held_out,
+        prompts=[held_prompts[question.id] for question in held_out],
+        stop=config.prompt.stop,
+        max_new_tokens=config.evaluation.max_new_tokens or config.max_new_tokens,
+        seed=config.seed,
+    )
+
+    def evaluate_at(step: int) -> None:
+        tracker.evaluation(step, evaluate(engine, grade, suite, config.evaluation))
+
+    parts = Parts(
+        config=config,
+        questions=questions,
+        prompts=[prompts[question.id] for question in questions],
+        engine=engine,
+        grade=grade,
+        reward_of=reward_of,
+        trainer=trainer,
+        evaluate=evaluate_at,
+        tracker=tracker,
+        checkpoints=checkpoints,
+    )
+    notes = [*sets.notes, *(text for text in (note, held_note, small_note) if text), *checks.warnings(config)]
+    return Built(parts, start, plan(parts, device, start), notes, partial(save_model, model, tokenizer, folder, config.lora.enabled))
+
+
+def load_policy(config: RunConfig, device: torch.device) -> tuple[nn.Module, bool]:
+    """(model, autocast). LoRA: frozen base in the chosen dtype with an fp32 adapter. Full fine-tuning: fp32 parameters,
+    computing in bf16 under autocast where that was chosen, since AdamW's steps are too small for bf16 parameters.
+    """
+    dtype = choose_dtype(config.dtype, device)
+    full = not config.lora.enabled
+    model = load_model(config.model, device, torch.float32 if full else dtype)
+    if config.model.gradient_checkpointing:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})  # type: ignore[operator]
+    if full:
+        return model.requires_grad_(True), dtype is torch.bfloat16
+    return attach_lora(model, config.lora, key(config.seed, "lora") % 2**63).eval(), False
+
+
+def restore(checkpoints: Checkpoints, trainer: Trainer, say: Callable[[str], None]) -> int:
+    """Put the newest sound checkpoint into the trainer; gives the step to make next."""
+    found = checkpoints.latest(say)
+    if found is None:
+        return 0
+    with torch.no_grad():
+        for name, value in found.policy.items():
+            trainer.named[name].copy_(value)
+    trainer.load_state(found.optimizer)
+    say(f"going on from step {found.step}")
+    return found.step
+
+
+def save_model(model: nn.Module, tokenizer: object, folder: Path, lora: bool) -> None:
+    """`adapter/` (loads with PeftModel.from_pretrained) or, after full fine-tuning, `model/`, with the tokenizer."""
+    target = folder / ("adapter" if lora else "model")
+    with disk_errors(target):
+        model.save_pretrained(str(target))  # type: ignore[operator]
+        tokenizer.save_pretrained(str(target))  # type: ignore[attr-defined]
+
+
+def plan(parts: Parts, device: torch.device, start: int) -> dict[str, str]:
+    """What the run will do, in words, before it does it."""
+    config, optim = parts.config, parts.config.optim
+    trained = sum(parameter.numel() for parameter in parts.trainer.named.values())
+    every = config.evaluation.every
+    rows = config.questions_per_step * config.group_size.value
+    return {
+        "steps": f"{config.steps}" + (f", going on from {start}" if start else ""),
+        "optimizer steps": f"{config.steps * optim.updates_per_rollout} ({optim.updates_per_rollout} a rollout)",
+        "questions": order.plan(len(parts.questions), config.questions_per_step, config.data.short_batch),
+        "samples": f"{rows} a step ({config.questions_per_step} questions × {config.group_size.value}), up to {config.max_new_tokens} tokens",
+        "trained": f"{trained:,} parameters ({f'LoRA rank {config.lora.rank}' if config.lora.enabled else 'all of the model'})",
+        "evaluation": f"every {every} steps on {config.evaluation.questions} held-out questions" if every else "never",
+        "device": f"{device.type}, {choose_dtype(config.dtype, device)}".replace("torch.", ""),
+    }
+
+
+def _grade(grader: Grader, groups: Sequence[Group]) -> list[list[Verdict]]:
+    """Verdicts in the shape of the groups. Only completions are read, never prompts."""
+    flat = iter(grader.grade([(answer.text, group.question.gold) for group in groups for answer in group.completions]))
+    return [[next(flat) for _ in group.completions] for group in groups]

@@ -1,0 +1,113 @@
+"""Checkpoints: folders written aside, fsynced, listed with hashes in MANIFEST.json and renamed; nothing else counts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from ..errors import MachineError
+from ..files import disk_errors, fsync, write_json
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a resumed run starts from: trainable parameters, optimizer tensors, and the next step to make."""
+
+    step: int
+    policy: dict[str, Tensor]
+    optimizer: dict[str, Tensor]
+
+
+class Checkpoints:
+    """The folder `checkpoints/` of one run, in which the newest `keep` are kept.
+
+    No generator state is saved: every draw is a function of its key, so the step number is enough.
+    """
+
+    def __init__(self, root: Path, keep: int, policy_file: str = "adapter") -> None:
+        self.root, self.keep, self.policy_file = root, keep, policy_file
+        with disk_errors(root):
+            root.mkdir(parents=True, exist_ok=True)
+            for leftover in root.glob(".tmp_*"):  # a save that was killed
+                shutil.rmtree(leftover)
+
+    def save(self, step: int, policy: Mapping[str, Tensor], optimizer: Mapping[str, Tensor]) -> Path:
+        """Write the state in which `step` is the next step to make. Raises MachineError; older checkpoints stay."""
+        final = self.root / f"step_{step:06d}"
+        aside = self.root / f".tmp_{final.name}"
+        try:
+            with disk_errors(final):
+                aside.mkdir()
+                for name, tensors in ((self.policy_file, policy), ("optimizer", optimizer)):
+                    save_file({key: value.detach().cpu().contiguous() for key, value in tensors.items()}, aside / f"{name}.safetensors")
+                write_json(aside / "state.json", {"step": step})
+                files = sorted(aside.iterdir())
+                write_json(aside / "MANIFEST.json", {"files": {file.name: _hash(file) for file in files}})
+                for file in files:
+                    fsync(file)
+                fsync(aside)
+                if final.exists():  # the same step again, after a fall-back to an older checkpoint
+                    shutil.rmtree(final)
+                aside.rename(final)
+                fsync(self.root)
+        except (MachineError, SafetensorError) as error:
+            shutil.rmtree(aside, ignore_errors=True)
+            if isinstance(error, MachineError):
+                raise
+            raise MachineError(f"{final}: cannot be written ({error}).\nThe checkpoint before it is kept.") from error
+        for old in self.steps()[: -self.keep]:
+            shutil.rmtree(self.root / f"step_{old:06d}", ignore_errors=True)
+        return final
+
+    def steps(self) -> list[int]:
+        """Steps with a finished folder, oldest first."""
+        return sorted(int(folder.name.removeprefix("step_")) for folder in self.root.glob("step_*"))
+
+    def latest(self, say: Callable[[str], None]) -> Checkpoint | None:
+        """The newest sound checkpoint, None when there is none yet.
+
+        One that does not match its manifest is named and the one before it taken. Raises MachineError when all are bad.
+        """
+        steps = self.steps()
+        for step in reversed(steps):
+            folder = self.root / f"step_{step:06d}"
+            if fault := self._fault(folder):
+                say(f"checkpoint {folder.name} is damaged ({fault}); trying the one before it")
+                continue
+            return Checkpoint(
+                step=json.loads((folder / "state.json").read_text())["step"],
+                policy=load_file(folder / f"{self.policy_file}.safetensors"),
+                optimizer=load_file(folder / "optimizer.safetensors"),
+            )
+        if steps:
+            raise MachineError(
+                f"{self.root}: all {len(steps)} checkpoints are damaged, so the run cannot go on from here.\n"
+                "Remove the folder to start again, or give another run_name."
+            )
+        return None
+
+    def _fault(self, folder: Path) -> str | None:
+        try:
+            manifest: dict[str, Any] = json.loads((folder / "MANIFEST.json").read_text())
+            listed: dict[str, str] = manifest["files"]
+            missing = {f"{self.policy_file}.safetensors", "optimizer.safetensors", "state.json"} - set(listed)
+            if missing:
+                return f"{sorted(missing)[0]} is not in its manifest"
+            return next((f"{name} differs from its manifest" for name, digest in listed.items() if _hash(folder / name) != digest), None)
+        except FileNotFoundError as error:
+            return f"{Path(str(error.filename)).name} is missing"
+        except (ValueError, KeyError, TypeError, AttributeError, OSError):
+            return "MANIFEST.json cannot be read"
+
+
+def _hash(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()

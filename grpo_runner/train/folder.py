@@ -1,0 +1,113 @@
+"""A run's folder: one writer at a time, one configuration, and what says that it is finished."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+from filelock import FileLock, Timeout
+
+from ..errors import BusyError, InputError
+from ..files import disk_errors, write_atomic, write_json
+from ..schema import RunConfig
+from ..validate import to_yaml
+
+# Keys that may differ when a run goes on: they do not change what the steps compute.
+MAY_CHANGE = ("run_name", "sweep_name", "tracking", "checkpoint", "rollout.batch_rows")
+
+
+class RunFolder:
+    """Paths of one run. `prepare` checks the folder against the configuration; see DESIGN §5 for its contents."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self.config, self.path = config, Path(config.run_dir)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder for this process. Raises BusyError if another has it; a killed one's lock frees itself."""
+        with disk_errors(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.path / ".lock", timeout=0)
+            try:
+                lock.acquire()
+            except Timeout:
+                raise BusyError(
+                    f"{self.path}: another process is writing to this run folder.\nWait for it, or give another run_name."
+                ) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def prepare(self) -> None:
+        """Write config.yaml and code.diff, or hold the folder's own config.yaml against this run's.
+
+        Raises InputError naming the keys in which a run that would go on from what is there differs from it.
+        """
+        file = self.path / "config.yaml"
+        mine = to_yaml(self.config)
+        if file.exists():
+            changed = differences(yaml.safe_load(file.read_text()) or {}, yaml.safe_load(mine))
+            refused = [line for key, line in changed.items() if not self._may_change(key)]
+            if refused:
+                more = [f"… and {len(refused) - 3} more"] if len(refused) > 3 else []
+                raise InputError(
+                    "\n".join(
+                        [f"{self.path} holds a run with other settings, so this one cannot go on from it. Give another run_name."]
+                        + refused[:3]
+                        + more
+                    )
+                )
+            if not changed:
+                return
+        write_atomic(file, mine.encode())
+        write_atomic(self.path / "code.diff", git("diff", "HEAD").encode())
+
+    def _may_change(self, key: str) -> bool:
+        if key == "steps":  # more steps go on; a schedule that ends at `steps` would change the steps already made
+            return self.config.optim.schedule == "constant"
+        return any(key == allowed or key.startswith(allowed + ".") for allowed in MAY_CHANGE)
+
+    def finished(self) -> dict[str, Any] | None:
+        """The summary of a run that made all its steps, None while there are steps to make."""
+        if not (self.path / "DONE").exists():
+            return None
+        summary: dict[str, Any] = json.loads((self.path / "summary.json").read_text())
+        return summary if summary["steps"] >= self.config.steps else None
+
+    def reopen(self) -> None:
+        """Take the mark of a finished run away: it has more steps to make now."""
+        (self.path / "DONE").unlink(missing_ok=True)
+
+    def finish(self, summary: dict[str, Any]) -> None:
+        """Write summary.json, then DONE: the last file that a run writes."""
+        write_json(self.path / "summary.json", summary)
+        write_atomic(self.path / "DONE", b"")
+
+
+def differences(theirs: dict[str, Any], mine: dict[str, Any], prefix: str = "") -> dict[str, str]:
+    """'key: there X, here Y' by dotted key, for all leaves in which two nested mappings differ."""
+    lines: dict[str, str] = {}
+    for key in [*mine, *(key for key in theirs if key not in mine)]:
+        name, there, here = f"{prefix}{key}", theirs.get(key), mine.get(key)
+        if isinstance(there, dict) and isinstance(here, dict):
+            lines |= differences(there, here, f"{name}.")
+        elif there != here:
+            lines[name] = f"  {name}: there {there}, here {here}"
+    return lines
+
+
+def git(*arguments: str) -> str:
+    """Output of git on the checkout that this package is in; '' for an installed package or without git."""
+    here = Path(__file__).resolve().parents[2]
+    if not (here / ".git").exists():
+        return ""
+    try:
+        return subprocess.run(["git", "-C", str(here), *arguments], capture_output=True, text=True, timeout=20).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""

@@ -1,0 +1,126 @@
+"""`run(config) -> Summary`: take the folder, build the parts, train or go on, and leave the results."""
+
+from __future__ import annotations
+
+import json
+import platform
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from types import FrameType
+
+from .. import __version__, checks
+from ..errors import Interrupted
+from ..schema import RunConfig
+from ..tracking import LocalTracker, Terminal, Trackers, WandbTracker, quiet_libraries
+from .build import build
+from .folder import RunFolder, git
+from .loop import train
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a run came to; also summary.json.
+
+    status: done, interrupted or failed. steps: steps made in all. before, after: the first and the last row of
+    evals.jsonl, {} when evaluation.every is 0. seconds: wall time of this call.
+    """
+
+    run_dir: str
+    method: str
+    seed: int
+    steps: int
+    status: str
+    before: dict[str, float] = field(default_factory=dict)
+    after: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+def run(config: RunConfig) -> Summary:
+    """Train as the configuration says, or go on where its folder left off.
+
+    Raises RunnerError of the fitting kind: InputError for what the user can mend, BusyError for a folder in use,
+    NonFiniteError for a run that stopped itself, Interrupted after Ctrl-C. In each case the folder can be gone on from.
+    """
+    quiet_libraries()
+    checks.check(config)
+    folder, terminal = RunFolder(config), Terminal()
+    with folder.locked():
+        folder.prepare()
+        if done := folder.finished():
+            terminal.say(f"{folder.path}: finished before, with {done['steps']} steps; nothing to do (another run_name starts anew)")
+            return Summary(**done)
+        folder.reopen()
+        return _train(config, folder, terminal)
+
+
+def _train(config: RunConfig, folder: RunFolder, terminal: Terminal) -> Summary:
+    began = time.perf_counter()
+    method = checks.method_name(config)
+    tracker = Trackers([LocalTracker(), WandbTracker(), terminal])
+    reached, status = 0, "failed"
+
+    def summary() -> Summary:
+        before, after = _first_and_last(folder.path / "evals.jsonl")
+        seconds = round(time.perf_counter() - began, 1)
+        return Summary(str(folder.path), method, config.seed, reached, status, before, after, seconds, versions())
+
+    with ExitStack() as closing:
+        built = build(config, folder.path, tracker, terminal.say, closing)
+        reached = built.start
+        terminal.announce(method, built.plan, built.notes)
+        tracker.start(config, built.start or None)
+        try:
+            with _finishing_the_step(terminal.say) as stop_asked:
+                reached = train(built.parts, built.start, stop_asked)
+                if reached == config.steps and config.evaluation.every:
+                    built.parts.evaluate(reached)
+            built.save_model()
+            status = "done" if reached == config.steps else "interrupted"
+        except KeyboardInterrupt:
+            status = "interrupted"
+        finally:
+            tracker.finish(asdict(summary()))
+    if status == "interrupted":
+        raise Interrupted(f"Stopped; what was done is saved in {folder.path}.\nThe same command goes on from there.")
+    result = summary()
+    folder.finish(asdict(result))
+    return result
+
+
+def versions() -> dict[str, str]:
+    """What the figures of a run depend on: this package with its commit, Python, and the libraries that compute."""
+    libraries = {name: version(name) for name in ("torch", "transformers", "peft")}
+    return {"grpo_runner": __version__, "commit": git("rev-parse", "HEAD").strip(), "python": platform.python_version()} | libraries
+
+
+def _first_and_last(evals: Path) -> tuple[dict[str, float], dict[str, float]]:
+    rows = [json.loads(line) for line in evals.read_text().splitlines()] if evals.exists() else []
+    return (rows[0], rows[-1]) if rows else ({}, {})
+
+
+@contextmanager
+def _finishing_the_step(say: Callable[[str], None]) -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C lets the step finish and be saved, the second stops at once. Gives `stop_asked`."""
+    asked = threading.Event()
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+        say("Ctrl-C: finishing this step and saving; once more stops at once")
+
+    if threading.current_thread() is not threading.main_thread():  # only there can signals be received
+        yield asked.is_set
+        return
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield asked.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,183 @@
+"""Plain values -> RunConfig, or an InputError that names the key, its value, what is allowed and the nearest match.
+
+Pure: no Hydra, no torch. What is allowed is read off the schema's own types, so that it is written once.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, fields, is_dataclass
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import yaml
+from pydantic import ValidationError
+
+from .errors import InputError, nearest
+from .schema import RunConfig
+
+# Groups that are one number: `beta=0.04` means `beta.value=0.04`, and messages say `beta`.
+NUMERIC_GROUPS = ("beta", "group_size")
+MOST_LINES = 5
+
+
+def build(values: Mapping[str, Any]) -> RunConfig:
+    """A RunConfig from nested plain values. Raises InputError, one line a fault and at most five lines."""
+    faults: list[str] = []
+    config = _make(RunConfig, values, "", faults)
+    if faults:
+        more = [f"… and {len(faults) - MOST_LINES + 1} more"] if len(faults) > MOST_LINES else []
+        raise InputError("\n".join(faults[: MOST_LINES - len(more)] + more))
+    assert isinstance(config, RunConfig)
+    return config
+
+
+def to_yaml(config: RunConfig) -> str:
+    """The configuration as YAML, without run_dir: it is the folder that the file lies in, which may be moved."""
+    values = _plain(asdict(config))
+    del values["run_dir"]
+    text: str = yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+    return text
+
+
+def load(path: Path | str) -> RunConfig:
+    """The RunConfig of a run from its config.yaml; its run_dir is the file's folder. Raises InputError."""
+    file = Path(path)
+    try:
+        values = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InputError(f"{file}: not a readable config.yaml ({' '.join(str(error).split())[:200]}).") from None
+    if not isinstance(values, dict):
+        raise InputError(f"{file}: not the configuration of a run (no keys in it).")
+    try:
+        return build(values | {"run_dir": str(file.absolute().parent)})
+    except InputError as error:
+        lines = str(error).splitlines()[: MOST_LINES - 1]
+        raise InputError("\n".join([f"{file}:", *lines])) from None
+
+
+def keys() -> tuple[str, ...]:
+    """Every key that a user may set, dotted, groups among them; not run_dir, which Hydra's own keys set."""
+    return tuple(key for key in _keys(RunConfig, "") if key != "run_dir")
+
+
+def suggest(key: str) -> str:
+    """The end of a sentence about an unknown key: ' Did you mean "optim.lr"?' for `lr`, `optim.lrr` or `optim.rl`."""
+    known = keys()
+    by_last: dict[str, str] = {}
+    for name in known:
+        by_last.setdefault(name.rpartition(".")[2], name)
+    last = key.rpartition(".")[2]
+    if last in by_last:
+        return f' Did you mean "{by_last[last]}"?'
+    if close := nearest(key, known):
+        return close
+    close = nearest(last, by_last)
+    return close and f' Did you mean "{by_last[close.split(chr(34))[1]]}"?'
+
+
+def shown(value: object) -> str:
+    """A value as it would be typed on the command line or in YAML."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(shown(item) for item in value) + "]"
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{key}:{shown(item)}" for key, item in value.items()) + "}"
+    return str(value)
+
+
+def shown_key(key: str) -> str:
+    """A key as users type it: `beta` for `beta.value`."""
+    group, _, last = key.partition(".")
+    return group if last == "value" and group in NUMERIC_GROUPS else key
+
+
+def allowed(hint: Any) -> str:
+    """What a field's type takes, in words: `a whole number of at least 1`, `cpu, cuda or mps`."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        limits = [limit for info in arguments[1:] for limit in getattr(info, "metadata", ())]
+        words = [
+            f"{word} {getattr(limit, name)}"
+            for limit in limits
+            for name, word in {"gt": "above", "ge": "of at least", "lt": "below", "le": "of at most"}.items()
+            if hasattr(limit, name)
+        ]
+        return f"{allowed(arguments[0])} {' and '.join(words)}".strip()
+    if origin is Literal:
+        return _either([str(choice) for choice in arguments])
+    if origin in (Union, UnionType):
+        return _either([allowed(choice) for choice in arguments])
+    if origin is tuple:
+        item = allowed(arguments[0])
+        return f"a list, each {item}" if arguments[-1] is Ellipsis else f"a list of {len(arguments)}, each {item}"
+    if origin is dict:
+        return f"names, each with {allowed(arguments[1])}"
+    simple = {int: "a whole number", float: "a finite number", str: "text", bool: "true or false", NoneType: "null"}
+    return simple[hint]
+
+
+def _make(cls: type, values: object, prefix: str, faults: list[str]) -> object:
+    """An instance of a schema class, or None after its faults were added, each in one line."""
+    if not isinstance(values, Mapping):
+        faults.append(f"{prefix[:-1]}={shown(values)} is not allowed. It takes {_takes(cls)}.")
+        return None
+    hints, before = _hints(cls), len(faults)
+    for key in values:
+        if key not in hints:
+            faults.append(f'Unknown key "{prefix}{key}".{suggest(f"{prefix}{key}")}')
+    arguments: dict[str, object] = {}
+    for name, hint in hints.items():
+        if name not in values:
+            faults.append(f"{shown_key(prefix + name)} is missing. It takes {_takes(hint)}.")
+        elif is_dataclass(hint):
+            arguments[name] = _make(typing.cast(type, hint), values[name], f"{prefix}{name}.", faults)
+        else:
+            arguments[name] = values[name]
+    if len(faults) > before:
+        return None
+    try:
+        return cls(**arguments)
+    except ValidationError as error:
+        places = {tuple(fault["loc"][:2]) if get_origin(hints[str(fault["loc"][0])]) is dict else fault["loc"][:1]: None
+                  for fault in error.errors()}  # fmt: skip
+        faults.extend(_fault(prefix, [str(part) for part in place], hints, arguments) for place in places)
+        return None
+
+
+def _fault(prefix: str, place: list[str], hints: dict[str, Any], values: dict[str, object]) -> str:
+    """One line about the value at a place: a field, or a field that is a mapping and a name in it."""
+    hint, value = hints[place[0]], values[place[0]]
+    if len(place) == 2 and isinstance(value, Mapping) and place[1] in value:
+        hint, value = get_args(hint)[1], value[place[1]]
+    close = nearest(value, get_args(hint)) if get_origin(hint) is Literal and isinstance(value, str) else ""
+    return f"{shown_key(prefix + '.'.join(place))}={shown(value)} is not allowed. It takes {allowed(hint)}.{close}"
+
+
+def _takes(hint: Any) -> str:
+    return f"the keys {_either(list(_hints(hint)), 'and')}" if is_dataclass(hint) else allowed(hint)
+
+
+def _hints(cls: Any) -> dict[str, Any]:
+    hints = typing.get_type_hints(cls, include_extras=True)
+    return {field.name: hints[field.name] for field in fields(cls)}
+
+
+def _keys(cls: type, prefix: str) -> Iterator[str]:
+    for name, hint in _hints(cls).items():
+        yield f"{prefix}{name}"
+        if is_dataclass(hint):
+            yield from _keys(typing.cast(type, hint), f"{prefix}{name}.")
+
+
+def _either(words: list[str], link: str = "or") -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {link} {words[-1]}"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value

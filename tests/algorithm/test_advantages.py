@@ -1,0 +1,106 @@
+"""Advantages against the numbers of the papers, worked out by hand or with the standard library."""
+
+import statistics
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grpo_runner.algorithm import advantages, zero_variance
+
+ROOT3 = 3**0.5
+
+
+def of(rewards, baseline="group_mean", scale="group_std", ddof=0, eps=0.0, dtype=torch.float32):
+    return advantages(torch.tensor(rewards, dtype=dtype), baseline, scale, ddof, eps)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "right", "wrong"),
+    [((1, 0, 0, 1), 1, -1), ((1, 0, 0, 0), ROOT3, -1 / ROOT3), ((1, 1, 1, 0), 1 / ROOT3, -ROOT3), ((1, 0, 0, 0, 0), 2, -0.5)],
+)
+def test_the_papers_worked_groups_under_population_std(rewards, right, wrong):
+    expected = torch.tensor([right if reward else wrong for reward in rewards], dtype=torch.float64)
+    torch.testing.assert_close(of([list(rewards)])[0], expected, rtol=1e-12, atol=1e-12)
+
+
+def test_pb005_reference_numbers_of_four_variants():
+    rewards = [[1, 0, 0, 1, 0, 0, 0, 0]]
+    for keywords, right, wrong in (
+        ({"scale": "none"}, 0.75, -0.25),
+        ({"ddof": 1}, 1.6201852, -0.5400617),
+        ({"ddof": 0}, 1.7320508, -0.5773503),
+        ({"baseline": "leave_one_out", "scale": "none"}, 0.8571429, -0.2857143),
+        ({"baseline": "none", "scale": "none"}, 1.0, 0.0),
+    ):
+        found = of(rewards, **keywords)[0]
+        assert found[0] == pytest.approx(right, abs=1e-6) and found[1] == pytest.approx(wrong, abs=1e-6), keywords
+
+
+def test_ddof_one_is_another_number():
+    """Negative control: the population numbers do not come out under the sample std."""
+    assert of([[1, 0, 0, 0]], ddof=1)[0, 0] == pytest.approx(1.5)
+    assert of([[1, 0, 0, 0]], ddof=1)[0, 0] != pytest.approx(ROOT3, abs=0.1)
+
+
+@pytest.mark.parametrize("baseline", ["group_mean", "leave_one_out"])
+@pytest.mark.parametrize("scale", ["none", "group_std"])
+@pytest.mark.parametrize(("size", "reward"), [(8, 1.0), (7, 0.1), (6, 0.3), (7, 0.95)])
+def test_pb001_pb002_a_group_without_variance_is_exactly_zero(baseline, scale, size, reward):
+    for ddof, eps in ((0, 0.0), (1, 1e-8), (1, 1e-9)):
+        assert (of([[reward] * size], baseline, scale, ddof, eps) == 0).all()
+
+
+def test_a_naive_formula_does_fail_on_rewards_that_float32_cannot_hold():
+    """Negative control of the test above: rounding residue over a tiny eps is a real advantage."""
+    rewards = torch.full((1, 7), 0.1, dtype=torch.float32)
+    naive = (rewards - rewards.mean(1, keepdim=True)) / (rewards.std(1, keepdim=True) + 1e-9)
+    assert naive.abs().max() > 0.1
+
+
+def test_pb004_the_std_is_two_pass():
+    """Seven rewards of 0.95 and one other: E[x²]-E[x]² in float32 loses the digits, two passes do not."""
+    rewards = [0.95] * 7 + [0.0]
+    spread = statistics.pstdev(rewards)
+    expected = [(reward - statistics.fmean(rewards)) / spread for reward in rewards]
+    torch.testing.assert_close(of([rewards])[0], torch.tensor(expected, dtype=torch.float64), rtol=1e-6, atol=1e-6)
+
+
+def test_pb007_group_of_two():
+    assert of([[1, 0]])[0].tolist() == [1, -1]
+    assert of([[1, 0]], ddof=1)[0].tolist() == pytest.approx([0.5**0.5, -(0.5**0.5)])
+
+
+def test_pb011_equal_questions_are_two_groups():
+    """Rows of the tensor are slots of the step: all right beside all wrong gives no advantage to either."""
+    assert (of([[1, 1, 1, 1], [0, 0, 0, 0]]) == 0).all()
+
+
+def test_zero_variance_compares_and_does_not_round():
+    assert zero_variance(torch.tensor([[0.1, 0.1, 0.1], [0.1, 0.1, 0.1 + 1e-9]], dtype=torch.float64)).tolist() == [True, False]
+
+
+GROUPS = st.lists(st.floats(-10, 10, allow_nan=False, width=32), min_size=2, max_size=16)
+
+
+@settings(max_examples=200, deadline=None)
+@given(rewards=GROUPS, shift=st.sampled_from([-4.0, 0.5, 8.0]), baseline=st.sampled_from(["group_mean", "leave_one_out"]))
+def test_sums_to_zero_ignores_a_shift_and_is_never_nan(rewards, shift, baseline):
+    spread = max(rewards) - min(rewards)
+    if 0 < spread < 1e-3:  # a shift in binary floating point may then swallow the differences themselves
+        return
+    for scale in ("none", "group_std"):
+        found = of([rewards], baseline, scale, dtype=torch.float64)
+        assert torch.isfinite(found).all()
+        assert abs(float(found.sum())) < 1e-6
+        torch.testing.assert_close(of([[r + shift for r in rewards]], baseline, scale, dtype=torch.float64), found, rtol=1e-6, atol=1e-6)
+
+
+@settings(max_examples=100, deadline=None)
+@given(rewards=GROUPS, factor=st.sampled_from([0.25, 2.0, 64.0]))
+def test_only_the_std_makes_it_independent_of_the_rewards_scale(rewards, factor):
+    scaled = [reward * factor for reward in rewards]  # powers of two: exact in floating point
+    with_std, without = of([rewards], dtype=torch.float64), of([rewards], scale="none", dtype=torch.float64)
+    torch.testing.assert_close(of([scaled], dtype=torch.float64), with_std, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(of([scaled], scale="none", dtype=torch.float64), without * factor, rtol=1e-9, atol=1e-9)

@@ -1,0 +1,131 @@
+"""A run killed at any place and typed again equals the run that was left alone, and the same seed gives the same run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from safetensors.torch import load_file
+
+STEPS = 5
+JOB = ["steps=5", "questions_per_step=4", "group_size=4", "evaluation.every=2", "evaluation.questions=8", "evaluation.samples=1"]
+JOB += ["tracking=off", "data.train_size=64", "data.eval_size=8", "max_new_tokens=16", "tracking.completions_every=2", "optim.lr=0.003"]
+
+
+def start(folder: Path, *extra: str) -> subprocess.Popen:
+    command = [sys.executable, "-m", "grpo_runner", *JOB, *extra, f"hydra.run.dir={folder}"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def finish(folder: Path, *extra: str) -> str:
+    process = start(folder, *extra)
+    output, _ = process.communicate(timeout=180)
+    assert process.returncode == 0, output
+    return output
+
+
+def without_times(path: Path) -> list[dict]:
+    return [{k: v for k, v in json.loads(line).items() if not k.startswith("time/")} for line in path.read_text().splitlines()]
+
+
+def results(folder: Path) -> dict:
+    """What must be equal: metrics and evaluations as text (times aside), question rows, texts, the trained adapter."""
+    adapter = load_file(folder / "adapter" / "adapter_model.safetensors")
+    return {
+        "metrics": json.dumps(without_times(folder / "metrics.jsonl")),
+        "evals": json.dumps(without_times(folder / "evals.jsonl")),
+        "questions": (folder / "questions.parquet").read_bytes(),
+        "completions": {file.name: file.read_bytes() for file in sorted((folder / "completions").iterdir())},
+        "adapter": {name: value.numpy().tobytes() for name, value in adapter.items()},
+    }
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory) -> dict:
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    finish(folder)
+    return results(folder)
+
+
+def test_the_same_seed_twice_is_byte_equal_and_another_is_not(uninterrupted, tmp_path):
+    finish(tmp_path / "again")
+    assert results(tmp_path / "again") == uninterrupted
+    finish(tmp_path / "other", "seed=1")
+    other = results(tmp_path / "other")  # negative control
+    assert all(other[name] != uninterrupted[name] for name in uninterrupted)
+
+
+@pytest.mark.parametrize("place", ["while loading", "between checkpoints", "in the last step"])
+def test_killed_and_typed_again_equals_uninterrupted(uninterrupted, tmp_path, place):
+    folder = tmp_path / "run"
+    process = start(folder, "checkpoint.every=2")
+    ready = {
+        "while loading": lambda: (folder / "config.yaml").exists(),
+        # step 2 is recorded and its checkpoint (after step 3) is not yet
+        "between checkpoints": lambda: lines(folder / "metrics.jsonl") >= 3,
+        "in the last step": lambda: lines(folder / "metrics.jsonl") >= STEPS - 1,
+    }[place]
+    while not ready() and process.poll() is None:
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (folder / "DONE").exists()
+    finish(folder, "checkpoint.every=2")
+    assert results(folder) == uninterrupted
+
+
+def lines(path: Path) -> int:
+    return path.read_text().count("\n") if path.exists() else 0
+
+
+def test_ctrl_c_saves_says_how_to_go_on_and_exits_130(uninterrupted, tmp_path):
+    folder = tmp_path / "run"
+    process = start(folder)
+    while lines(folder / "metrics.jsonl") < 1:
+        assert process.poll() is None
+        time.sleep(0.002)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130 and "The same command goes on" in output and "Traceback" not in output
+    assert not (folder / "DONE").exists() and (folder / "questions.parquet").exists()
+    finish(folder)
+    assert results(folder) == uninterrupted
+
+
+def test_a_finished_run_typed_again_does_nothing(tmp_path):
+    folder = tmp_path / "run"
+    finish(folder)
+    before = {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file() and file.name != ".lock"}
+    assert "finished before" in finish(folder)
+    assert {file: file.stat().st_mtime_ns for file in before} == before
+
+
+def test_more_steps_go_on_and_other_settings_are_refused(tmp_path):
+    folder = tmp_path / "run"
+    finish(folder)
+    process = start(folder, "optim.lr=0.5")
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 2 and "optim.lr" in output and "Traceback" not in output
+    finish(folder, "steps=6")
+    assert [row["step"] for row in without_times(folder / "metrics.jsonl")] == list(range(6))
+    assert set(pq.read_table(folder / "questions.parquet")["step"].to_pylist()) == set(range(6))
+
+
+def test_a_second_process_on_the_folder_exits_3(tmp_path):
+    folder = tmp_path / "run"
+    first = start(folder, "steps=500")
+    while lines(folder / "metrics.jsonl") < 1:
+        assert first.poll() is None
+        time.sleep(0.01)
+    second = start(folder, "steps=500")
+    output, _ = second.communicate(timeout=60)
+    first.kill()
+    first.wait()
+    assert second.returncode == 3 and "another process" in output

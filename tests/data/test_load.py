@@ -1,0 +1,267 @@
+"""From a DataConfig to the questions of a run: golds, sizes, notes, refusals, and the files of conf/data."""
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from grpo_runner import data
+from grpo_runner.errors import InputError
+from grpo_runner.schema import DataConfig, SourceConfig
+
+CONF = Path(__file__).parents[2] / "conf" / "data"
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+GSM8K = r"####\s*(.+)"
+
+
+def readable(gold):
+    return None
+
+
+def preset(name, **changes):
+    """conf/data/<name>.yaml as the typed object; `train` and `eval` may be given as paths."""
+    values = yaml.safe_load((CONF / f"{name}.yaml").read_text())
+    config = TypeAdapter(DataConfig).validate_json(json.dumps(values))
+    for key in ("train", "eval"):
+        if key in changes:
+            changes[key] = replace(getattr(config, key), path=str(changes[key]))
+    return replace(config, **changes)
+
+
+@pytest.fixture
+def sets(tmp_path):
+    """A function that writes rows of (question, answer) to train.jsonl and eval.jsonl and gives their config."""
+
+    def sets(train, held_out=(("held out", "1"),), **changes):
+        for name, rows in (("train", train), ("eval", held_out)):
+            lines = [json.dumps({"question": question, "answer": answer}) + "\n" for question, answer in rows]
+            (tmp_path / f"{name}.jsonl").write_text("".join(lines))
+        return preset("jsonl", train=tmp_path / "train.jsonl", eval=tmp_path / "eval.jsonl", **changes)
+
+    return sets
+
+
+def golds(questions):
+    return [question.gold for question in questions]
+
+
+def refused(config, unreadable=readable):
+    with pytest.raises(InputError) as error:
+        data.load(config, 0, unreadable)
+    assert 1 <= len(str(error.value).splitlines()) <= 5
+    return str(error.value)
+
+
+NUMBERS = [(f"q{i}", str(i)) for i in range(40)]
+
+
+# golds
+
+
+def test_golds_without_a_pattern_are_whole_cells(sets):
+    rows = [("a", " 18 "), ("b", 7), ("c", 2.5), ("d", ["x+1"]), ("e", "so\n#### 18")]
+    assert golds(data.load(sets(rows), 0, readable).train) == ["18", "7", "2.5", "x+1", "so\n#### 18"]
+
+
+def test_golds_with_a_pattern(sets):
+    """The last match; a bare one-line answer as it is. This is GSM8K from the hub and as a cleaned file alike."""
+    rows = [("a", "2*9=18\n#### 18"), ("b", "#### 1\nno:\n#### 1,200 "), ("c", "18"), ("d", 18)]
+    assert golds(data.load(sets(rows, answer_pattern=GSM8K), 0, readable).train) == ["18", "1,200", "18", "18"]
+
+
+def test_a_worked_answer_without_a_match_is_refused(sets):
+    message = refused(sets([("a", "#### 1"), ("b", "2*9=18\nso 18")], answer_pattern=GSM8K))
+    assert "train.jsonl:2: data.answer_pattern matches nothing" in message
+
+
+@pytest.mark.parametrize("empty", ["", "  ", None, [], [""], float("nan")])
+def test_a_row_without_a_gold(sets, empty):
+    message = refused(sets([("a", "1"), ("b", empty), ("c", empty)]))
+    assert 'train.jsonl:2: the gold answer (column "answer") is empty.' in message
+    assert "2 of 3 rows of data.train have none" in message
+
+
+def test_a_match_of_nothing_is_no_gold(sets):
+    assert "train.jsonl:1: the gold answer" in refused(sets([("a", "#### ")], answer_pattern=r"####(.*)"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [(["1", "2"], "2 gold answers"), (True, "is a bool"), ({"value": 1}, "is a dict"), ([["1"]], "is a list")],
+)
+def test_a_gold_of_another_kind(sets, answer, said):
+    assert f"eval.jsonl:1: {'' if said[0] == '2' else 'the gold answer (column '}" in (
+        message := refused(sets(NUMBERS, [("h", answer)]))
+    )
+    assert said in message
+
+
+def test_an_unreadable_gold_names_its_line_and_the_reason(sets):
+    def unreadable(gold):
+        return "no number in it" if gold == "???" else None
+
+    message = refused(sets([("a", "1"), ("b", "???"), ("c", "???")]), unreadable)
+    assert "train.jsonl:2: the gold answer '???' cannot be read: no number in it" in message
+    assert "2 of 3 questions of data.train" in message
+    assert len(data.load(sets([("a", "1"), ("b", "???")]), 0, readable).train) == 2  # control: only then refused
+
+
+def test_equal_golds_are_checked_once(sets):
+    seen = []
+    data.load(sets([("a", "1"), ("b", "1"), ("c", "2")]), 0, seen.append)
+    assert sorted(seen) == ["1", "2"]
+
+
+@pytest.mark.parametrize("question", ["", "  ", None, 7, [{"role": "user"}]])
+def test_a_row_without_a_question(sets, question):
+    assert 'train.jsonl:2: the question (column "question") is' in refused(sets([("a", "1"), (question, "2")]))
+
+
+@pytest.mark.parametrize(("pattern", "said"), [("(", "not a regular expression"), ("x", "0 groups"), ("(a)(b)", "2 ")])
+def test_a_bad_pattern(sets, pattern, said):
+    message = refused(sets(NUMBERS, answer_pattern=pattern))
+    assert message.startswith("data.answer_pattern=") and said in message
+
+
+# sizes, ids, notes
+
+
+def test_duplicate_texts_are_separate_questions(sets):
+    train = data.load(sets([("same", "1"), ("same", "1")]), 0, readable).train
+    assert [question.id for question in train] == ["train/1", "train/2"]
+
+
+def test_train_size_is_a_function_of_the_seed(sets):
+    def chosen(seed, size):
+        return [q.id for q in data.load(sets(NUMBERS, train_size=size), seed, readable).train]
+
+    assert chosen(0, 10) == chosen(0, 10) != chosen(1, 10)
+    assert len(set(chosen(0, 10))) == 10
+    assert set(chosen(0, 10)) < set(chosen(0, 20))
+    assert chosen(3, None) == [f"train/{i}" for i in range(1, 41)]
+
+
+def test_eval_is_the_same_for_every_seed(sets):
+    def chosen(seed, size):
+        return [q.id for q in data.load(sets([("a", "1")], NUMBERS, eval_size=size), seed, readable).eval]
+
+    whole = chosen(0, None)
+    assert sorted(whole) == sorted(f"eval/{i}" for i in range(1, 41))
+    assert whole != sorted(whole, key=lambda name: int(name.split("/")[1]))
+    assert chosen(0, 10) == chosen(7, 10) == whole[:10]
+
+
+@pytest.mark.parametrize("key", ["train_size", "eval_size"])
+def test_a_size_above_the_set_is_refused(sets, key):
+    message = refused(sets(NUMBERS, NUMBERS, **{key: 41}))
+    assert message.startswith(f"data.{key}=41 is more than the 40 questions")
+
+
+def test_shared_questions_are_noted(sets):
+    rows = [("what is  1+1?", "2"), ("new", "3")]
+    (note,) = data.load(sets([("what is\n1+1? ", "2"), ("b", "1")], rows), 0, readable).notes
+    assert note.startswith("Warning: 1 of 2 evaluation questions are also in the training set")
+    assert data.load(sets(NUMBERS, rows), 0, readable).notes == ()
+
+
+# the generator
+
+
+def test_arithmetic_is_disjoint_and_a_function_of_the_seed():
+    config = preset("arithmetic", train_size=300, eval_size=60)
+    first, again, other = (data.load(config, seed, readable) for seed in (0, 0, 1))
+    assert (len(first.train), len(first.eval), first.notes) == (300, 60, ())
+    assert first == again
+    assert first.train != other.train and first.eval != other.eval
+    assert not {q.text for q in first.train + other.train} & {q.text for q in first.eval + other.eval}
+
+
+@pytest.mark.parametrize("key", ["train_size", "eval_size"])
+def test_arithmetic_needs_its_sizes(key):
+    assert refused(preset("arithmetic", **{key: None})).startswith(f"data.{key} is empty")
+
+
+# conf/data
+
+PRESETS = sorted(path.stem for path in CONF.glob("*.yaml"))
+
+
+def test_the_presets_are_there():
+    assert {"arithmetic", "gsm8k", "math_12k", "math_lvl3to5", "jsonl", "parquet", "hub"} <= set(PRESETS)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_is_a_data_config(name):
+    assert isinstance(preset(name), DataConfig)
+
+
+def test_a_wrong_preset_would_be_seen():
+    values = yaml.safe_load((CONF / "gsm8k.yaml").read_text())
+    for wrong in (values | {"typo": 1}, values | {"short_batch": "cut"}, values | {"train": {}}):
+        with pytest.raises(ValidationError):
+            TypeAdapter(DataConfig).validate_json(json.dumps(wrong))
+
+
+FILES = sorted([*CONF.glob("*.yaml"), *CONF.parent.glob("prompt/*.yaml")])
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_key_has_a_comment_above_it(path):
+    lines = path.read_text().splitlines()
+    assert lines[0].startswith("# ") and len(lines[0]) <= 120
+    in_block = False
+    for above, line in pairwise(lines):
+        in_block = in_block and (line.startswith("  ") or not line)
+        if line and not line.lstrip().startswith("#") and not in_block:
+            assert above.lstrip().startswith("# "), line
+            in_block = line.rstrip().endswith(("|", "|-"))
+
+
+@pytest.mark.parametrize("name", ["jsonl", "parquet", "hub", "math_lvl3to5"])
+def test_a_preset_without_a_source_names_the_key(name):
+    assert "data.train.path" in refused(preset(name))
+
+
+def test_the_gsm8k_preset_reads_its_hub_form():
+    config = preset("gsm8k")
+    assert config.train == SourceConfig(path=None, hub_id="openai/gsm8k", hub_config="main", split="train")
+    assert config.eval == SourceConfig(path=None, hub_id="openai/gsm8k", hub_config="main", split="test")
+    assert config.answer_pattern == GSM8K
+
+
+def test_the_parquet_preset(tmp_path):
+    for name in ("train", "eval"):
+        pq.write_table(pa.table({"question": [name, "b"], "answer": [1.5, 2.0]}), tmp_path / f"{name}.parquet")
+    config = preset("parquet", train=tmp_path / "train.parquet", eval=tmp_path / "eval.parquet")
+    assert golds(data.load(config, 0, readable).train) == ["1.5", "2.0"]
+    pq.write_table(pa.table({"question": ["a", "b"], "answer": [1.5, None]}), tmp_path / "train.parquet")
+    assert "train.parquet: row 2: the gold answer" in refused(config)
+
+
+def test_gsm8k_from_local_files():
+    """The cleaned files hold bare answers, and in the test set the worked solution as published beside them."""
+    if not SHARED.is_dir():
+        pytest.skip("the project's shared folder with GSM8K is not beside this checkout")
+    config = preset("gsm8k", train=SHARED / "gsm8k_train.jsonl", eval=SHARED / "gsm8k_test.jsonl")
+    sets = data.load(config, 0, readable)
+    assert (len(sets.train), len(sets.eval), sets.notes) == (7473, 1319, ())
+    assert sets.train[0].gold == "72"
+    worked = data.load(replace(config, train=config.eval, answer_column="solution"), 0, readable).eval
+    assert [gold.replace(",", "") for gold in golds(worked)] == golds(sets.eval)
+
+
+def test_math_12k_from_local_files():
+    if not SHARED.is_dir():
+        pytest.skip("the project's shared folder with MATH is not beside this checkout")
+    train = SHARED / "math12k_rebuilt_test_remainder_4500.jsonl"
+    config = preset("math_12k", train=train, eval=SHARED / "math500.jsonl", question_column="question")
+    sets = data.load(config, 0, readable)
+    assert (len(sets.train), len(sets.eval), sets.notes) == (4500, 500, ())
+    message = refused(replace(config, train=replace(config.train, path=str(SHARED / "math_train_7500.jsonl"))))
+    assert "2 of 7500 rows of data.train have none" in message

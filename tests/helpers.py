@@ -1,0 +1,61 @@
+"""Small models and configurations that tests of several rooms share."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+
+from grpo_runner.types import Completion, Finish, Group, Question
+
+
+def tiny_llama(seed: int = 0, vocab: int = 13, dtype: torch.dtype = torch.float64) -> torch.nn.Module:
+    """A random Llama of one layer, small enough for float64 checks."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = LlamaForCausalLM(
+            LlamaConfig(
+                vocab_size=vocab,
+                hidden_size=16,
+                intermediate_size=24,
+                num_hidden_layers=2,
+                num_attention_heads=2,
+                num_key_value_heads=1,
+                max_position_embeddings=128,
+                initializer_range=0.3,
+                bos_token_id=1,
+                eos_token_id=2,
+                pad_token_id=0,
+            )
+        )
+    return model.to(dtype).eval()
+
+
+def random_groups(questions: int, group_size: int, seed: int = 0, vocab: int = 13, longest: int = 9) -> list[Group]:
+    """Groups of random tokens with unequal prompts and completions, one-token ones among them."""
+    draw = torch.Generator().manual_seed(seed)
+
+    def ids(length: int) -> tuple[int, ...]:
+        return tuple(torch.randint(3, vocab, (length,), generator=draw).tolist())
+
+    groups = []
+    for slot in range(questions):
+        completions = tuple(
+            Completion(ids(1 + (slot * 5 + sample * 3) % longest), "", (), Finish.EOS) for sample in range(group_size)
+        )
+        groups.append(Group(Question(f"q{slot}", f"question {slot}", "1"), (1, *ids(1 + slot % 4)), completions))
+    return groups
+
+
+def changed(config, **parts):
+    """A RunConfig with some fields replaced; nested ones as `optim__lr=1.0`."""
+    for name, value in parts.items():
+        *path, leaf = name.split("__")
+        if path:
+            inner = getattr(config, path[0])
+            config = dataclasses.replace(config, **{path[0]: dataclasses.replace(inner, **{leaf: value})})
+        else:
+            config = dataclasses.replace(config, **{leaf: value})
+    return config

@@ -1,0 +1,102 @@
+"""The direction of imports, held by the code's own import statements."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1] / "grpo_runner"
+# each room may import those named here, itself, and the nouns
+NOUNS = {"schema", "types", "errors", "rng", "files", "checks", "validate", "grpo_runner"}
+ARROWS = {
+    "algorithm": set(),
+    "data": set(),
+    "prompts": set(),
+    "reward": set(),
+    "policy": {"algorithm"},
+    "rollout": {"policy"},
+    "tracking": set(),
+    "evaluation": {"rollout", "reward"},
+    "train": {"algorithm", "data", "prompts", "reward", "policy", "rollout", "tracking", "evaluation"},
+    "config": set(),
+    "cli": {"config", "train", "policy", "tracking"},
+    "__main__": {"cli"},
+    "__init__": {"config", "train"},
+}
+
+
+def room(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return parts[0]
+
+
+def imported_rooms(source: str, package: tuple[str, ...]) -> set[str]:
+    """Rooms of ours that a module imports, late imports inside functions too."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = [*package[: len(package) + 1 - node.level]] if node.level else []
+            stem = ".".join([*base, node.module] if node.module else base)
+            names = [stem] if stem.count(".") else [f"{stem}.{alias.name}" for alias in node.names]
+        found |= {name.split(".")[1] for name in names if name.startswith("grpo_runner.")}
+    return {name for name in found if (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").exists()}
+
+
+def violations(own: str, rooms: set[str]) -> set[str]:
+    return rooms - NOUNS - {own} - ARROWS.get(own, set())
+
+
+def test_imports_point_one_way():
+    wrong = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        own = room(path)
+        if own in NOUNS - {"grpo_runner"}:
+            allowed = imported_rooms(path.read_text(), ("grpo_runner",)) - NOUNS
+        else:
+            package = ("grpo_runner", *path.relative_to(PACKAGE).parts[:-1])
+            allowed = violations(own, imported_rooms(path.read_text(), package))
+        if allowed:
+            wrong[str(path.relative_to(PACKAGE))] = allowed
+    assert wrong == {}
+
+
+def test_an_arrow_against_the_direction_is_seen():
+    """Negative control."""
+    assert violations("algorithm", imported_rooms("from ..train.loop import train", ("grpo_runner", "algorithm"))) == {"train"}
+    assert violations("tracking", imported_rooms("def f():\n    import grpo_runner.policy.batch", ("grpo_runner",))) == {"policy"}
+    assert violations("data", imported_rooms("from .. import prompts", ("grpo_runner", "data"))) == {"prompts"}
+
+
+def test_only_config_and_cli_know_hydra():
+    knows = {path.stem for path in PACKAGE.rglob("*.py") if {"hydra", "omegaconf"} & set(_roots(path))}
+    assert knows <= {"config", "cli"}
+
+
+def test_no_pickle_no_torch_load_no_eval():
+    for path in PACKAGE.rglob("*.py"):
+        text = path.read_text()
+        assert "pickle" not in _roots(path), path
+        for call in (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)):
+            name = ast.unparse(call.func)
+            assert name not in {"eval", "exec", "torch.load"}, f"{path}: {name}"
+            assert not any(keyword.arg == "trust_remote_code" for keyword in call.keywords), path
+
+
+def test_the_command_line_starts_without_torch():
+    code = "import sys, grpo_runner.cli, grpo_runner.reward; sys.exit(any(m in sys.modules for m in ('torch', 'transformers', 'sympy')))"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def _roots(path: Path) -> list[str]:
+    roots = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            roots += [alias.name.split(".")[0] for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            roots.append(node.module.split(".")[0])
+    return roots

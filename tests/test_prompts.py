@@ -1,0 +1,264 @@
+"""Prompts: the published templates to the letter, exactly one BOS, chat templates, and the rules for long prompts."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from pydantic import TypeAdapter
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
+
+from grpo_runner.errors import InputError
+from grpo_runner.prompts import Prompter, fit
+from grpo_runner.schema import PromptConfig
+from grpo_runner.types import Question
+
+CONF = Path(__file__).parents[1] / "conf" / "prompt"
+Q = Question("q", "1+1=?", "2")
+BOS, EOS = 256, 257
+
+CHAT = (
+    "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+CHAT_WITH_BOS = "{{ bos_token }}" + CHAT
+CHAT_WITHOUT_SYSTEM = (
+    "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}" + CHAT
+)
+
+
+def tokenizer(front="", behind="", chat=None, bos="<s>"):
+    """A real byte-level tokenizer (ids 0..255 are bytes) that puts tokens in front of and behind a text.
+
+    There is no pad token, as with many base models.
+    """
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    inner = Tokenizer(models.BPE(vocab={letter: i for i, letter in enumerate(letters)}, merges=[]))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    inner.decoder = decoders.ByteLevel()
+    inner.add_special_tokens([bos or "<s>", "</s>"])
+    special = [(token, inner.token_to_id(token)) for token in (bos or "<s>", "</s>")]
+    inner.post_processor = processors.TemplateProcessing(
+        single=f"{front} $A {behind}".strip(), pair="$A $B", special_tokens=special
+    )
+    made = PreTrainedTokenizerFast(tokenizer_object=inner, bos_token=bos, eos_token="</s>")
+    made.chat_template = chat
+    assert made.pad_token is None
+    return made
+
+
+def config(template="{{ question }}", system=None, chat=False, stop=()):
+    return PromptConfig(template=template, system=system, chat=chat, stop=stop)
+
+
+def preset(name):
+    values = yaml.safe_load((CONF / f"{name}.yaml").read_text())
+    return TypeAdapter(PromptConfig).validate_json(json.dumps(values))
+
+
+def refused(*args):
+    with pytest.raises(InputError) as error:
+        Prompter(*args)
+    assert 1 <= len(str(error.value).splitlines()) <= 5
+    return str(error.value)
+
+
+# templates
+
+BOXED = "1+1=?\nPlease reason step by step, and put your final answer within \\boxed{}."
+GOLDEN = {
+    "tiny": "1+1=?",
+    "none": "1+1=?",
+    "qwen_math": (
+        "<|im_start|>system\nPlease reason step by step, and put your final answer within \\boxed{}.<|im_end|>\n"
+        "<|im_start|>user\n1+1=?<|im_end|>\n<|im_start|>assistant\n"
+    ),
+    "r1": (
+        "A conversation between User and Assistant. The User asks a question, and the Assistant solves it. The "
+        "Assistant first thinks about the reasoning process in the mind and then provides the User with the answer. "
+        "The reasoning process is enclosed within <think> </think> and answer is enclosed within <answer> </answer> "
+        "tags, respectively, i.e., <think> reasoning process here </think> <answer> answer here </answer>.\n"
+        "User: 1+1=?\nAssistant: <think>"
+    ),
+    "deepseek_math": f"User: {BOXED}\n\nAssistant:",
+    "chat_boxed": f"<|user|>{BOXED}\n<|assistant|>",
+}
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in CONF.glob("*.yaml")))
+def test_a_preset_gives_the_published_prompt(name):
+    assert Prompter(preset(name), tokenizer(chat=CHAT)).text(Q) == GOLDEN[name]
+
+
+def test_only_r1_stops_at_a_string():
+    assert {name: preset(name).stop for name in GOLDEN} == dict.fromkeys(GOLDEN, ()) | {"r1": ("</answer>",)}
+
+
+def test_a_question_is_data_not_a_template():
+    hostile = Question("q", "{{ 7*7 }} {% raw %} & <b> \\boxed{}\r\n", "2")
+    assert Prompter(config("Q: {{ question }}!"), tokenizer()).text(hostile) == f"Q: {hostile.text}!"
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("{{ question", "is not a jinja2 template: line 1"),
+        ("a\n{% if %}{{ question }}", "line 2"),
+        ("{{ quesiton }}", 'uses "quesiton"; the one variable there is is "question". Did you mean "question"?'),
+        ("{{ question }} {{ gold }}", 'uses "gold"'),
+        ("solve it", "does not use the question"),
+        ("{{ question.text }}", "prompt.template fails: UndefinedError"),
+        ("{{ question.__class__.__mro__ }}", "prompt.template fails: SecurityError"),
+        ("{{ question }}{{ 1 / 0 }}", "prompt.template fails: ZeroDivisionError"),
+    ],
+)
+def test_a_bad_template_is_refused_at_once(template, said):
+    assert said in refused(config(template), tokenizer())
+
+
+def test_jinja_works_in_templates():
+    template = "{% set q = question | upper %}{% for i in range(2) %}{{ q }} {% endfor %}"
+    assert Prompter(config(template), tokenizer()).text(Question("q", "ab", "2")) == "AB AB "
+
+
+# chat templates
+
+
+def test_a_chat_template_with_and_without_a_system_message():
+    made = tokenizer(chat=CHAT)
+    assert Prompter(config(chat=True), made).text(Q) == "<|user|>1+1=?\n<|assistant|>"
+    with_system = Prompter(config("Q: {{ question }}", system="Be brief.", chat=True), made)
+    assert with_system.text(Q) == "<|system|>Be brief.\n<|user|>Q: 1+1=?\n<|assistant|>"
+
+
+def test_no_chat_template():
+    message = refused(config(chat=True), tokenizer())
+    assert len(message.splitlines()) == 1
+    assert "no chat template" in message and "prompt=qwen_math" in message
+
+
+def test_a_chat_template_that_takes_no_system_message():
+    made = tokenizer(chat=CHAT_WITHOUT_SYSTEM)
+    assert "no system role" in (message := refused(config(system="x", chat=True), made))
+    assert "prompt.system=null" in message
+    assert Prompter(config(chat=True), made).text(Q).startswith("<|user|>")
+
+
+def test_a_system_message_without_chat_is_refused():
+    assert "prompt.chat=true" in refused(config(system="Be brief."), tokenizer(chat=CHAT))
+
+
+# BOS (PB056)
+
+TEXT = tuple(tokenizer()("1+1=?")["input_ids"])
+
+
+def ids(template, **kwargs):
+    return Prompter(config(template), tokenizer(**kwargs)).encode(Q)
+
+
+def test_one_bos_from_a_tokenizer_that_adds_it():
+    assert ids("{{ question }}", front="<s>") == (BOS, *TEXT)
+
+
+def test_one_bos_when_the_template_writes_it_too():
+    made = tokenizer(front="<s>")
+    assert made("<s>1+1=?")["input_ids"][:2] == [BOS, BOS]  # control: the tokenizer itself would give two
+    assert ids("<s>{{ question }}", front="<s>") == (BOS, *TEXT)
+    assert ids("<s><s>{{ question }}", front="<s>") == (BOS, *TEXT)
+
+
+def test_one_bos_when_the_chat_template_writes_it():
+    for front in ("", "<s>"):
+        prompter = Prompter(config(chat=True), tokenizer(front=front, chat=CHAT_WITH_BOS))
+        encoded = prompter.encode(Q)
+        assert encoded[0] == BOS and encoded.count(BOS) == 1
+    twice = Prompter(config("<s>{{ question }}"), tokenizer(chat=CHAT_WITH_BOS, front="<s>"))
+    assert twice.encode(Q).count(BOS) == 1
+
+
+def test_a_tokenizer_that_adds_no_bos_gets_none():
+    assert ids("{{ question }}") == TEXT  # has a BOS token, does not use it, as SmolLM2
+    assert ids("{{ question }}", bos=None) == TEXT  # has none, as Qwen2.5
+
+
+def test_a_bos_that_also_marks_turns_stays_where_it_is():
+    """SmolLM2's BOS is <|im_start|>, which opens every turn."""
+    encoded = ids("<|im_start|>user\n{{ question }}\n<|im_start|>assistant\n", bos="<|im_start|>")
+    assert encoded[0] == BOS and encoded.count(BOS) == 2
+
+
+def test_a_front_of_several_tokens_stands_once():
+    """Some tokenizers begin a text with more than a BOS."""
+    assert ids("{{ question }}", front="<s> </s>") == (BOS, EOS, *TEXT)
+    assert ids("<s></s>{{ question }}", front="<s> </s>") == (BOS, EOS, *TEXT)
+
+
+def test_no_eos_behind_a_prompt():
+    made = tokenizer(front="<s>", behind="</s>")
+    assert made("1+1=?")["input_ids"][-1] == EOS  # control
+    assert Prompter(config(), made).encode(Q) == (BOS, *TEXT)
+
+
+def test_a_prompt_without_tokens():
+    inner = Tokenizer(models.WordLevel({"1": 0, "?": 1}, unk_token="?"))
+    inner.pre_tokenizer = pre_tokenizers.Whitespace()
+    with pytest.raises(InputError, match="no tokens"):
+        Prompter(config(), PreTrainedTokenizerFast(tokenizer_object=inner)).encode(Question("q", "  ", "2"))
+
+
+# long prompts (PB055)
+
+SHORT, LONG = Question("short", "1234", "1"), Question("long", "abcdefghij", "2")
+
+
+def plain(template="{{ question }}"):
+    return Prompter(config(template), tokenizer(front="<s>"))
+
+
+def test_prompts_within_the_limit_are_kept_whole():
+    prompter = plain()
+    kept, prompt_ids, note = fit([SHORT, LONG], prompter, 11, "error")  # 10 bytes and a BOS: exactly the limit
+    assert kept == (SHORT, LONG) and note is None
+    assert prompt_ids == {"short": prompter.encode(SHORT), "long": prompter.encode(LONG)}
+
+
+def test_drop_counts_what_it_leaves_out():
+    kept, prompt_ids, note = fit([SHORT, LONG], plain(), 10, "drop")
+    assert kept == (SHORT,) and set(prompt_ids) == {"short"}
+    assert note.startswith("1 of 2 prompts are longer than 10 tokens (the longest: 11) and were left out")
+
+
+def test_error_names_the_question():
+    with pytest.raises(InputError, match=r"question long has 11 tokens; data.max_prompt_tokens is 10"):
+        fit([SHORT, LONG], plain(), 10, "error")
+
+
+def test_truncate_left_cuts_the_question_and_never_the_template():
+    prompter = plain("Q: {{ question }} A:")
+    kept, prompt_ids, note = fit([LONG], prompter, 12, "truncate_left")
+    assert kept == (LONG,)  # the question itself, its text and its gold, are what they were
+    # 12 tokens are the BOS, "Q: ", " A:" and so the last 5 letters
+    assert prompt_ids["long"] == prompter.encode(Question("", "fghij", ""))
+    assert len(prompt_ids["long"]) == 12
+    assert "1 of 1 prompts" in note and "cut at the beginning of the question" in note
+
+
+def test_a_template_above_the_limit_is_refused():
+    with pytest.raises(InputError, match="the prompt template alone, which takes 7 tokens"):
+        fit([LONG], plain("Q: {{ question }} A:"), 6, "truncate_left")
+
+
+def test_no_prompt_within_the_limit_is_refused():
+    with pytest.raises(InputError, match=r"None of the 1 prompts fits data.max_prompt_tokens=3; the longest has 11"):
+        fit([LONG], plain(), 3, "drop")
+
+
+def test_unknown_characters_are_noted():
+    inner = Tokenizer(models.WordLevel({"1": 0, "+": 1, "<unk>": 2}, unk_token="<unk>"))
+    inner.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    prompter = Prompter(config(), PreTrainedTokenizerFast(tokenizer_object=inner, unk_token="<unk>"))
+    known, strange = Question("k", "1+1", "2"), Question("s", "1+x", "2")
+    assert fit([known], prompter, 9, "error")[2] is None
+    assert fit([known, strange], prompter, 9, "error")[2].startswith("Warning: 1 of 2 prompts hold characters")

@@ -1,0 +1,199 @@
+"""metrics.jsonl, evals.jsonl and completions: order, resume rule, refusals, full disk."""
+
+from __future__ import annotations
+
+import json
+import resource
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zstandard
+
+from grpo_runner.errors import InputError, MachineError, NonFiniteError
+from grpo_runner.tracking import LocalTracker, Trackers, jsonl, wants_completions
+
+
+def snapshot(config) -> dict[str, bytes]:
+    """Every file of the run folder but those of W&B."""
+    root = Path(config.run_dir)
+    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def test_keys_come_in_one_order_with_times_last_and_none_as_null(make_config, fake):
+    config = make_config()
+    tracker = LocalTracker()
+    tracker.start(config, None)
+    tracker.step(0, fake.metrics(0))
+    shuffled = dict(reversed(fake.metrics(1).items()))
+    tracker.step(1, shuffled)
+    lines = (Path(config.run_dir) / "metrics.jsonl").read_text().splitlines()
+    expected = ["step", "reward/mean", "reward/a", "reward/b", "accuracy", "tokens/sampled", "length/correct",
+                "length/wrong", "kl", "zeta", "time/step_s"]  # fmt: skip
+    assert [list(json.loads(line)) for line in lines] == [expected, expected]
+    assert '"kl": null' in lines[0] and '"length/correct": null' in lines[0]
+
+
+def test_numpy_scalars_are_written_as_plain_numbers(make_config):
+    config = make_config()
+    tracker = LocalTracker()
+    tracker.start(config, None)
+    tracker.step(0, {"kl": np.float64(0.5), "truncated": np.int64(3), "lr": np.asarray(0.25)})
+    assert (Path(config.run_dir) / "metrics.jsonl").read_text() == (
+        '{"step": 0, "truncated": 3, "kl": 0.5, "lr": 0.25}\n'
+    )
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf"), np.float32("nan")])
+def test_a_number_that_is_not_finite_is_refused_and_never_written(make_config, fake, bad):
+    config = make_config()
+    tracker = LocalTracker()
+    tracker.start(config, None)
+    with pytest.raises(NonFiniteError, match="kl at step 3 is"):
+        tracker.step(3, {"kl": bad})
+    with pytest.raises(NonFiniteError, match="weight at step 3 is"):
+        tracker.questions(3, [fake.questions(3)[0] | {"weight": bad}])
+    assert not (Path(config.run_dir) / "metrics.jsonl").exists()
+    assert not (Path(config.run_dir) / "questions.jsonl").exists()
+
+
+@pytest.mark.parametrize("bad", [True, "0.5", [1.0]])
+def test_a_metric_that_is_no_number_is_refused(make_config, bad):
+    tracker = LocalTracker()
+    tracker.start(make_config(), None)
+    with pytest.raises(TypeError, match="kl at step 0"):
+        tracker.step(0, {"kl": bad})
+
+
+@pytest.mark.parametrize("killed_at, resumed_at", [(4, 4), (5, 3), (1, 0), (3, 1), (6, 6)])
+def test_a_resumed_run_leaves_the_bytes_of_an_uninterrupted_one(make_config, fake, killed_at, resumed_at):
+    whole, broken = make_config("whole"), make_config("broken")
+    fake.drive(LocalTracker(), whole, None, 6)
+    fake.drive(LocalTracker(), broken, None, killed_at, finish=None)
+    root = Path(broken.run_dir)
+    for name in ("metrics.jsonl", "evals.jsonl", "questions.jsonl"):  # killed in the middle of a line
+        with open(root / name, "ab") as file:
+            file.write(b'{"step": 2, "acc')
+    fake.drive(LocalTracker(), broken, resumed_at, 6)
+    assert snapshot(broken) == snapshot(whole)
+    assert set(snapshot(whole)) == {
+        "metrics.jsonl", "evals.jsonl", "questions.parquet", "weights.png", "completions/step_000000.jsonl.zst",
+        "completions/step_000002.jsonl.zst", "completions/step_000004.jsonl.zst",
+    }  # fmt: skip
+
+
+def test_control_without_the_drop_rule_the_files_differ(make_config, fake, monkeypatch):
+    whole, broken = make_config("whole"), make_config("broken")
+    fake.drive(LocalTracker(), whole, None, 6)
+    fake.drive(LocalTracker(), broken, None, 5, finish=None)
+    monkeypatch.setattr(jsonl, "keep_before", lambda path, step: None)
+    fake.drive(LocalTracker(), broken, 3, 6)
+    changed = {name for name, data in snapshot(whole).items() if snapshot(broken)[name] != data}
+    assert changed == {"metrics.jsonl", "evals.jsonl"}
+
+
+def test_a_fresh_start_in_a_used_folder_keeps_nothing_of_the_old_run(make_config, fake):
+    config, other = make_config(), make_config("other")
+    fake.drive(LocalTracker(), config, None, 6)
+    fake.drive(LocalTracker(), config, None, 2)
+    fake.drive(LocalTracker(), other, None, 2)
+    assert snapshot(config) == snapshot(other)
+
+
+def test_a_line_spoilt_in_the_middle_is_named(make_config, fake):
+    config = make_config()
+    fake.drive(LocalTracker(), config, None, 3, finish=None)
+    path = Path(config.run_dir) / "metrics.jsonl"
+    lines = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\n".join([lines[0], b"oops", *lines[2:]]))
+    with pytest.raises(InputError, match=r"metrics\.jsonl, line 2 is not a row") as raised:
+        LocalTracker().start(config, 3)
+    assert str(raised.value).count("\n") < 3
+
+
+def test_completions_of_every_nth_step_are_read_back(make_config, fake):
+    config = make_config()
+    fake.drive(LocalTracker(), config, None, 4)
+    packed = (Path(config.run_dir) / "completions" / "step_000002.jsonl.zst").read_bytes()
+    assert json.loads(zstandard.decompress(packed)) == {"slot": 0, "text": "answer 2 é"}
+    assert [step for step in range(5) if wants_completions(config, step)] == [0, 2, 4]
+
+
+def test_completions_every_0_keeps_none(make_config, fake):
+    from dataclasses import replace
+
+    config = make_config()
+    config = replace(config, tracking=replace(config.tracking, completions_every=0))
+    fake.drive(LocalTracker(), config, None, 3)
+    assert not (Path(config.run_dir) / "completions").exists()
+    assert not wants_completions(config, 0)
+
+
+def test_a_lone_surrogate_does_not_stop_a_run(make_config, fake):
+    config = make_config()
+    tracker = LocalTracker()
+    tracker.start(config, None)
+    tracker.questions(0, [fake.questions(0)[1] | {"question": "a\ud800b\u2028c"}])
+    tracker.finish({})
+    from grpo_runner.tracking import read_questions
+
+    assert read_questions(config.run_dir)["question"].to_pylist() == ["a?b\u2028c"]
+
+
+@pytest.mark.parametrize("call", ["step", "questions", "completions", "finish"])
+def test_a_full_disk_is_one_short_sentence_and_loses_no_row(make_config, fake, call):
+    config = make_config()
+    tracker = LocalTracker()
+    fake.drive(tracker, config, None, 2, finish=None)
+    kept = (Path(config.run_dir) / "metrics.jsonl").read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))  # bytes a file: a write past it fails
+    try:
+        with pytest.raises(MachineError) as raised:
+            {
+                "step": lambda: tracker.step(2, fake.metrics(2)),
+                "questions": lambda: tracker.questions(2, fake.questions(2)),
+                "completions": lambda: tracker.completions(2, [{"text": "x"}]),
+                "finish": lambda: tracker.finish({}),
+            }[call]()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    message = str(raised.value)
+    assert config.run_dir in message and "cannot be written" in message and "kept" in message
+    assert len(message.splitlines()) <= 3
+    # the disk is mended: the run goes on from its checkpoint as if nothing had been
+    assert (Path(config.run_dir) / "metrics.jsonl").read_bytes().startswith(kept)
+    whole = make_config("whole")
+    fake.drive(LocalTracker(), whole, None, 6)
+    fake.drive(LocalTracker(), config, 2, 6)
+    assert snapshot(config) == snapshot(whole)
+
+
+def test_a_path_that_cannot_be_written_is_a_machine_error(make_config, fake):
+    config = make_config()
+    tracker = LocalTracker()
+    tracker.start(config, None)
+    (Path(config.run_dir) / "metrics.jsonl").mkdir()
+    with pytest.raises(MachineError, match=r"metrics\.jsonl"):
+        tracker.step(0, fake.metrics(0))
+    (Path(config.run_dir).parent / "file").touch()
+    with pytest.raises(MachineError, match="cannot be written"):
+        LocalTracker().start(make_config("file/run"), None)
+
+
+def test_every_tracker_is_finished_even_when_one_fails():
+    from grpo_runner.tracking import Tracker
+
+    seen = []
+
+    class Bad(Tracker):
+        def finish(self, summary):
+            raise MachineError("no")
+
+    class Good(Tracker):
+        def finish(self, summary):
+            seen.append(summary["status"])
+
+    with pytest.raises(MachineError, match="no"):
+        Trackers([Bad(), Good()]).finish({"status": "done"})
+    assert seen == ["done"]

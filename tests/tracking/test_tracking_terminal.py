@@ -1,0 +1,170 @@
+"""The terminal: plain lines word for word, colour and NO_COLOR, brackets in questions, a reader that goes away."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from grpo_runner.tracking import LocalTracker, Terminal, Trackers, report
+
+
+def console(terminal: bool, width: int = 100) -> Console:
+    return Console(
+        file=io.StringIO(), force_terminal=terminal, width=width, highlight=False, markup=False, emoji=False,
+        legacy_windows=False,
+    )  # fmt: skip
+
+
+def shown(config, fake, screen: Console, stop: int = 6) -> str:
+    terminal = Terminal(screen)
+    terminal.announce("GRPO [group std, 1/|o|]", {"steps": "6", "questions": "24"}, ["a [warning]"])
+    fake.drive(Trackers([LocalTracker(), terminal]), config, None, stop)
+    return screen.file.getvalue()
+
+
+PLAIN = """\
+GRPO [group std, 1/|o|]
+  steps      6
+  questions  24
+warning: a [warning]
+held-out at step 0: sampled accuracy 20.0 %, greedy accuracy 25.0 % (4 questions x 2)
+step 1/6  reward 0.000  accuracy 0.0 %  length right - wrong 12.2  800 tokens/s  0:02 left
+step 2/6  reward 0.143  accuracy 10.0 %  length right 10.0 wrong 12.2  802 tokens/s  0:02 left
+held-out at step 2: sampled accuracy 40.0 %, greedy accuracy 45.0 % (4 questions x 2)
+step 3/6  reward 0.286  accuracy 20.0 %  length right 10.0 wrong 12.2  804 tokens/s  0:02 left
+step 4/6  reward 0.429  accuracy 30.0 %  length right 10.0 wrong 12.2  806 tokens/s  0:01 left
+held-out at step 4: sampled accuracy 60.0 %, greedy accuracy 65.0 % (4 questions x 2)
+step 5/6  reward 0.571  accuracy 40.0 %  length right 10.0 wrong 12.2  808 tokens/s  0:00 left
+step 6/6  reward 0.714  accuracy 50.0 %  length right 10.0 wrong 12.2  810 tokens/s  0:00 left
+held-out at step 6: sampled accuracy 80.0 %, greedy accuracy 85.0 % (4 questions x 2)
+
+held-out questions       step 0  step 6  change
+sampled accuracy         20.0 %  80.0 %  +60.0 points
+greedy accuracy          25.0 %  85.0 %  +60.0 points
+sampled pass@2           50.0 %  50.0 %  +0.0 points
+sampled length (tokens)  8.0     14.0    +6.0
+"""
+
+
+def squeezed(text: str) -> list[str]:
+    """Lines without runs of spaces: the columns' widths are rich's business."""
+    return [re.sub(r"\s+", " ", line).strip() for line in text.splitlines()]
+
+
+def test_plain_output_word_for_word(make_config, fake):
+    text = shown(make_config(), fake, console(False))
+    assert "\x1b" not in text
+    assert squeezed(text)[: len(PLAIN.splitlines())] == squeezed(PLAIN)
+    # weights summed by hand: success counts of q0 are 0 3 6 0 3 6, of q1 1 4 7 1 4 7, of q2 2 5 8 2 5 8
+    of = {right: 16 * (right / 8 * (1 - right / 8)) ** 0.5 / 64 for right in range(9)}
+    q0, q1, q2 = 2 * (of[3] + of[6]), 2 * (of[1] + of[4] + of[7]), 2 * (of[2] + of[5])
+    lines = squeezed(text)
+    at = lines.index("largest weights of the run weight asked success rate first -> last")
+    assert lines[at + 1] == f"[b]5+1=? {q1:.4g} 6 0.12 -> 0.88"
+    assert {lines[at + 2].split()[1], lines[at + 3].split()[1]} == {f"{q0:.4g}", f"{q2:.4g}"}
+    for name in ("run", "metrics", "questions", "picture", "answers"):
+        assert any(line.startswith(name + " ") for line in lines[at + 4 :])
+
+
+def test_a_log_has_some_ten_lines_whatever_the_number_of_steps(make_config, fake):
+    terminal = Terminal(console(False))
+    terminal.start(make_config(steps=200), None)
+    for step in range(200):
+        terminal.step(step, {"time/step_s": 0.01})
+    lines = terminal._console.file.getvalue().splitlines()
+    assert [line.split()[1] for line in lines] == [f"{20 * i}/200" for i in range(1, 11)]
+
+
+def test_a_slow_run_has_a_line_a_minute(make_config, fake):
+    terminal = Terminal(console(False))
+    terminal.start(make_config(steps=1000), None)
+    for step in range(6):
+        terminal.step(step, {"time/step_s": 31.0})
+    lines = terminal._console.file.getvalue().splitlines()
+    assert [line.split()[1] for line in lines] == ["2/1000", "4/1000", "6/1000"]
+    assert lines[0].endswith("8:35:38 left")  # 998 steps of 31 s
+
+
+def test_a_terminal_gets_a_bar_and_the_cursor_back(make_config, fake):
+    text = shown(make_config(), fake, console(True))
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+    assert "━" in plain
+    assert "step 6/6" in plain
+    assert "GRPO [group std, 1/|o|]" in plain
+    assert "held-out at step 6: sampled accuracy 80.0 %" in plain
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
+    assert "\x1b[1m" in text  # bold: the control of the next test
+
+
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_NO_COLOR_leaves_no_colour(make_config, fake, monkeypatch, no_color):
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("COLORTERM", raising=False)
+    text = shown(make_config(), fake, console(True))
+    colours = re.findall(r"\x1b\[(?:[0-9;]*;)?(?:3[0-7]|9[0-7]|38;[0-9;]+)m", text)
+    assert bool(colours) == (no_color == "")
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_no_line_of_a_terminal_is_wider_than_it(make_config, fake, width):
+    terminal = Terminal(console(True, width))
+    terminal.start(make_config(), None)
+    terminal.step(0, fake.metrics(0))
+    with terminal._console.capture() as capture:
+        terminal._console.print(terminal._renderable())
+    terminal.close()
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", capture.get()).splitlines()
+    assert len(lines) == 2
+    assert all(len(line) <= width for line in lines)
+
+
+def test_a_stop_before_the_first_evaluation_shows_what_there_is(make_config, fake):
+    screen = console(False)
+    terminal = Terminal(screen)
+    terminal.finish({"status": "failed"})  # nothing was started
+    assert screen.file.getvalue() == ""
+    fake.drive(Trackers([LocalTracker(), terminal]), make_config(), None, 0, finish="failed")
+    assert squeezed(screen.file.getvalue())[0].startswith("run ")
+
+
+def test_a_reader_that_goes_away_stops_nothing(make_config, fake):
+    class Gone(io.StringIO):
+        def write(self, text):
+            raise BrokenPipeError
+
+    config = make_config()
+    screen = Console(file=Gone(), width=80)
+    fake.drive(Trackers([LocalTracker(), Terminal(screen)]), config, None, 2)
+    assert len((Path(config.run_dir) / "metrics.jsonl").read_text().splitlines()) == 2
+
+
+def test_messages_keep_their_brackets():
+    screen = console(False)
+    Terminal(screen).say(r"gold \boxed{[1/2]} of [red]q[/red]")
+    assert screen.file.getvalue() == "gold \\boxed{[1/2]} of [red]q[/red]\n"
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (65.4, "1:05"), (7200, "2:00:00"), (-3, "0:00")])
+def test_durations(seconds, text):
+    assert report.duration(seconds) == text
+
+
+def test_quiet_libraries_imports_nothing_and_keeps_the_users_settings():
+    code = (
+        "import sys, os; from grpo_runner.tracking import quiet_libraries; quiet_libraries();"
+        "heavy = {'torch', 'transformers', 'datasets', 'wandb', 'matplotlib', 'pyarrow', 'pandas'} & set(sys.modules);"
+        "print(sorted(heavy), os.environ['TRANSFORMERS_VERBOSITY'], os.environ['HF_HUB_DISABLE_PROGRESS_BARS'])"
+    )
+    root = str(Path(__file__).parents[2])
+    environ = {**os.environ, "TRANSFORMERS_VERBOSITY": "info", "PYTHONPATH": root}
+    environ.pop("HF_HUB_DISABLE_PROGRESS_BARS", None)
+    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
+    assert done.stdout == "[] info 1\n"

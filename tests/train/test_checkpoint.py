@@ -1,0 +1,90 @@
+"""Checkpoints: what is written comes back, a torn or damaged one never counts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+
+from grpo_runner.errors import MachineError
+from grpo_runner.train.checkpoint import Checkpoints
+
+STATE = {"a.weight": torch.arange(6.0).view(2, 3), "b.weight": torch.tensor([1.5])}
+MOMENTS = {"a.weight.exp_avg": torch.ones(2, 3), "a.weight.step": torch.tensor(3.0)}
+
+
+def three(tmp_path, keep=3):
+    checkpoints = Checkpoints(tmp_path / "checkpoints", keep)
+    for step in (1, 2, 3):
+        checkpoints.save(step, {name: value + step for name, value in STATE.items()}, MOMENTS)
+    return checkpoints
+
+
+def test_what_was_saved_comes_back(tmp_path):
+    found = three(tmp_path).latest(pytest.fail)
+    assert found.step == 3
+    assert all(torch.equal(found.policy[name], value + 3) for name, value in STATE.items())
+    assert all(torch.equal(found.optimizer[name], value) for name, value in MOMENTS.items())
+
+
+def test_layout_and_retention(tmp_path):
+    checkpoints = three(tmp_path, keep=2)
+    assert checkpoints.steps() == [2, 3]
+    folder = tmp_path / "checkpoints" / "step_000003"
+    assert sorted(file.name for file in folder.iterdir()) == ["MANIFEST.json", "adapter.safetensors", "optimizer.safetensors", "state.json"]
+    assert set(json.loads((folder / "MANIFEST.json").read_text())["files"]) == {"adapter.safetensors", "optimizer.safetensors", "state.json"}
+
+
+def test_nothing_yet(tmp_path):
+    assert Checkpoints(tmp_path / "checkpoints", 3).latest(pytest.fail) is None
+
+
+@pytest.mark.parametrize("name", ["adapter.safetensors", "optimizer.safetensors", "state.json", "MANIFEST.json"])
+@pytest.mark.parametrize("damage", ["cut", "flipped", "missing", "empty"])
+def test_a_damaged_newest_is_named_and_the_one_before_it_taken(tmp_path, name, damage):
+    checkpoints = three(tmp_path)
+    file = tmp_path / "checkpoints" / "step_000003" / name
+    content = bytearray(file.read_bytes())
+    if damage == "missing":
+        file.unlink()
+    else:
+        content[len(content) // 2] ^= 255
+        file.write_bytes({"cut": content[: len(content) // 2], "flipped": bytes(content), "empty": b""}[damage])
+    said = []
+    assert checkpoints.latest(said.append).step == 2
+    assert len(said) == 1 and "step_000003" in said[0]
+
+
+def test_all_damaged_is_refused(tmp_path):
+    checkpoints = three(tmp_path)
+    for file in (tmp_path / "checkpoints").glob("*/state.json"):
+        file.write_text("{}")
+    with pytest.raises(MachineError, match="all 3 checkpoints are damaged"):
+        checkpoints.latest(lambda _: None)
+
+
+def test_a_save_that_was_killed_leaves_nothing_that_counts(tmp_path):
+    three(tmp_path)
+    shutil.copytree(tmp_path / "checkpoints" / "step_000003", tmp_path / "checkpoints" / ".tmp_step_000004")
+    again = Checkpoints(tmp_path / "checkpoints", 3)
+    assert again.steps() == [1, 2, 3] and not list((tmp_path / "checkpoints").glob(".tmp_*"))
+
+
+def test_a_full_disk_keeps_the_checkpoint_before(tmp_path, monkeypatch):
+    checkpoints = three(tmp_path)
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("grpo_runner.train.checkpoint.save_file", full)
+    with pytest.raises(MachineError, match="No space left on device"):
+        checkpoints.save(4, STATE, MOMENTS)
+    assert checkpoints.latest(pytest.fail).step == 3
+
+
+def test_the_same_step_can_be_saved_again(tmp_path):
+    checkpoints = three(tmp_path)
+    checkpoints.save(3, STATE, MOMENTS)
+    assert torch.equal(checkpoints.latest(pytest.fail).policy["b.weight"], STATE["b.weight"])
