@@ -110,6 +110,11 @@ def _minibatches(config: RunConfig) -> Iterator[str]:
         )
 
 
+def _no_targets(config: RunConfig) -> Iterator[str]:
+    if config.lora.enabled and not config.lora.targets:
+        yield "lora.targets=[] leaves nothing to train. Allowed: all-linear, or a list such as [q_proj,v_proj]."
+
+
 def _empty_evaluation(config: RunConfig) -> Iterator[str]:
     evaluation = config.evaluation
     if evaluation.every and not evaluation.samples and not evaluation.greedy:
@@ -186,7 +191,16 @@ def _dropout(config: RunConfig) -> Iterator[str]:
 
 
 Find = Callable[[RunConfig], Iterator[str]]
-_FAULTS: tuple[Find, ...] = (_group_of_one, _ddof, _divisor, _reward, _data_source, _minibatches, _empty_evaluation)
+_FAULTS: tuple[Find, ...] = (
+    _group_of_one,
+    _ddof,
+    _divisor,
+    _reward,
+    _data_source,
+    _minibatches,
+    _no_targets,
+    _empty_evaluation,
+)
 _WARNINGS: tuple[Find, ...] = (
     _half_of_dr_grpo,
     _rate_for_all_weights,

@@ -27,7 +27,7 @@ from omegaconf.errors import OmegaConfBaseException
 from . import checks, names
 from .errors import InputError, nearest
 from .schema import RunConfig
-from .validate import NUMERIC_GROUPS, build, keys, load, shown, suggest, to_yaml
+from .validate import NUMERIC_GROUPS, build, keys, load, mappings, shown, shown_key, suggest, to_yaml
 
 __all__ = ["Plan", "Source", "compose", "compose_sweep", "find", "load", "numeric", "plan", "resolve", "to_yaml"]
 
@@ -84,6 +84,12 @@ def plan(overrides: Sequence[str], sweep: bool = False, source: Source | None = 
         parsed = _parse(overrides, loader)
         _check_choices(parsed, loader)
         swept = [override for override in parsed if override.is_sweep_override()]
+        for override in swept:
+            if override.key_or_group == "sweep_name":
+                line = override.input_line
+                raise InputError(
+                    f"{line}: a sweep has one name. One with a comma goes in both quotes: \"sweep_name='a,b'\""
+                )
         base = _compose([_first(override) for override in parsed], source)
         sweep = sweep or base.hydra.mode == RunMode.MULTIRUN
         if swept and not sweep:
@@ -103,7 +109,9 @@ def plan(overrides: Sequence[str], sweep: bool = False, source: Source | None = 
                     configs.append(resolve(composed, composed.hydra))
                 except InputError as error:
                     lines = str(error).splitlines()[:4]
-                    raise InputError("\n".join([f"{composed.hydra.sweep.subdir}:", *lines])) from None
+                    raise InputError(
+                        "\n".join([f"In the sweep's run {composed.hydra.sweep.subdir}:", *lines])
+                    ) from None
         return Plan((*overrides, *added), tuple(configs), True)
 
 
@@ -120,7 +128,7 @@ def resolve(composed: DictConfig, settings: DictConfig) -> RunConfig:
         if isinstance(values.get(key), str):
             names.check(key, values[key])
     if values.get("run_name", "") is None:
-        values["run_name"] = _own_label(settings)
+        values["run_name"] = own_label(settings)
     config = build(values | {"run_dir": str(_folder(settings).absolute())})
     checks.check(config)
     return config
@@ -137,6 +145,8 @@ def numeric(overrides: Iterable[str]) -> list[str]:
     for text in overrides:
         override = _parse_one(text, parser)
         group = override.key_or_group
+        if not group:
+            raise InputError(f"{text}: no key before the =. Allowed: key=value.")
         if group in NUMERIC_GROUPS and override.package is None and not override.is_delete():
             is_number = _is_numeric(override)
             if is_number is None or kinds.setdefault(group, is_number) != is_number:
@@ -152,7 +162,7 @@ def numeric(overrides: Iterable[str]) -> list[str]:
 # --- names of folders
 
 
-def _own_label(settings: DictConfig) -> str:
+def own_label(settings: DictConfig) -> str:
     """The name of a run after its overrides; in a sweep, after those in which its runs differ."""
     exclude = settings.job.config.override_dirname.exclude_keys if settings.mode == RunMode.MULTIRUN else ()
     return names.label(settings.overrides.task, exclude)
@@ -168,9 +178,9 @@ def _folder(settings: DictConfig) -> Path:
 
 
 OmegaConf.register_new_resolver(
-    "grpo.run_folder", lambda *, _root_: _root_.get("run_name") or _own_label(_root_.hydra), replace=True
+    "grpo.run_folder", lambda *, _root_: _root_.get("run_name") or own_label(_root_.hydra), replace=True
 )
-OmegaConf.register_new_resolver("grpo.sweep_subfolder", lambda *, _root_: _own_label(_root_.hydra), replace=True)
+OmegaConf.register_new_resolver("grpo.sweep_subfolder", lambda *, _root_: own_label(_root_.hydra), replace=True)
 
 
 # --- sweeps
@@ -212,8 +222,13 @@ def _jobs(final: Mapping[str, Override]) -> list[list[str]]:
 def _initialized(source: Source) -> Iterator[ConfigLoader]:
     if not source.directory.is_dir():
         raise InputError(f"--config-path={source.directory}: no such folder.")
-    with hydra.initialize_config_dir(str(source.directory), job_name="grpo_runner", version_base=VERSION_BASE):
-        yield GlobalHydra.instance().config_loader()
+    outer = GlobalHydra.instance().hydra  # a notebook may have Hydra open for a project of its own
+    GlobalHydra.instance().clear()
+    try:
+        with hydra.initialize_config_dir(str(source.directory), job_name="grpo_runner", version_base=VERSION_BASE):
+            yield GlobalHydra.instance().config_loader()
+    finally:
+        GlobalHydra.instance().hydra = outer
 
 
 def _compose(overrides: list[str], source: Source) -> DictConfig:
@@ -281,7 +296,7 @@ def explain(error: Exception, override: str | None = None) -> InputError:
     if isinstance(error, InputError):
         return error
     if isinstance(error, OverrideParseException) or override is not None:
-        reason = _first_lines(error, 1).removeprefix("LexerNoViableAltException: ")
+        reason = _first_lines(error, 1)
         return InputError(
             f"{override or getattr(error, 'override', '')}: not readable as key=value ({reason}).\n"
             "Allowed: key=value, key=[a,b] for a list, key='\"text\"' (both quotes) for text with = , or brackets."
@@ -289,19 +304,23 @@ def explain(error: Exception, override: str | None = None) -> InputError:
     if isinstance(error, MissingConfigException) and error.missing_cfg_file and "/" in error.missing_cfg_file:
         group, _, value = error.missing_cfg_file.rpartition("/")
         return InputError(_no_choice(group, value, error.options or ()))
-    if unknown := re.search(r"Could not (?:override|delete from config\.) '?([^'\s]+?)'?\.", text):
+    if unknown := re.search(r"Could not (?:override|delete from config\.) '([^']+)'", text):
         key = unknown[1]
+        if key.rpartition(".")[0] in mappings():
+            return InputError(f'"{key}" is not there yet. Add it with a +: +{key}=…')
         if key.split("@")[0] not in keys():
-            tail = "" if key.startswith("hydra.") else suggest(key) + " All keys: --cfg job."
+            tail = "" if key.startswith("hydra.") else suggest(key) + "\nAll keys: python -m grpo_runner --cfg job"
             return InputError(f'Unknown key "{key}".{tail}')
     if present := re.search(r"An item is already at '([^']+)'", text):
-        return InputError(f"+{present[1]}: the key is there already. Write {present[1]}=… without the +.")
+        key = shown_key(present[1])
+        return InputError(f"+{key}: the key is there already. Write {key}=… without the +.")
     return InputError(_first_lines(error))
 
 
 def _first_lines(error: BaseException, most: int = 4) -> str:
     """The telling lines of a library's message and of its cause."""
     lines = [*str(error).splitlines(), *(str(error.__cause__).splitlines() if error.__cause__ else [])]
-    noise = ("See http", "object_type", "reference_type", "full_key")
+    noise = ("See http", "Error parsing override", "object_type", "reference_type")
     telling = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith(noise)]
+    telling = [re.sub("^full_key: (.*)", r"at \1", line) for line in telling]
     return "\n".join(telling[:most]) or type(error).__name__

@@ -6,7 +6,7 @@ Pure: no Hydra, no torch. What is allowed is read off the schema's own types, so
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
@@ -63,6 +63,11 @@ def keys() -> tuple[str, ...]:
     return tuple(key for key in _keys(RunConfig, "") if key != "run_dir")
 
 
+def mappings() -> tuple[str, ...]:
+    """The keys whose value is a mapping with names of the user's choosing, such as reward.parts."""
+    return tuple(key for key, hint in _keys(RunConfig, "").items() if get_origin(hint) is dict)
+
+
 def suggest(key: str) -> str:
     """The end of a sentence about an unknown key: ' Did you mean "optim.lr"?' for `lr`, `optim.lrr` or `optim.rl`."""
     known = keys()
@@ -100,6 +105,8 @@ def allowed(hint: Any) -> str:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         limits = [limit for info in arguments[1:] for limit in getattr(info, "metadata", ())]
+        if any(hasattr(limit, "min_length") for limit in limits):
+            return f"{allowed(arguments[0])} that is not empty"
         words = [
             f"{word} {getattr(limit, name)}"
             for limit in limits
@@ -125,7 +132,7 @@ def _make(cls: type, values: object, prefix: str, faults: list[str]) -> object:
     if not isinstance(values, Mapping):
         faults.append(f"{prefix[:-1]}={shown(values)} is not allowed. It takes {_takes(cls)}.")
         return None
-    hints, before = _hints(cls), len(faults)
+    hints = _hints(cls)
     for key in values:
         if key not in hints:
             faults.append(f'Unknown key "{prefix}{key}".{suggest(f"{prefix}{key}")}')
@@ -137,18 +144,24 @@ def _make(cls: type, values: object, prefix: str, faults: list[str]) -> object:
             arguments[name] = _make(typing.cast(type, hint), values[name], f"{prefix}{name}.", faults)
         else:
             arguments[name] = values[name]
-    if len(faults) > before:
-        return None
     try:
         return cls(**arguments)
     except ValidationError as error:
-        places = {tuple(fault["loc"][:2]) if get_origin(hints[str(fault["loc"][0])]) is dict else fault["loc"][:1]: None
-                  for fault in error.errors()}  # fmt: skip
-        faults.extend(_fault(prefix, [str(part) for part in place], hints, arguments) for place in places)
+        faults.extend(_fault(prefix, place, hints, arguments) for place in _places(error, hints, arguments))
         return None
 
 
-def _fault(prefix: str, place: list[str], hints: dict[str, Any], values: dict[str, object]) -> str:
+def _places(error: ValidationError, hints: dict[str, Any], arguments: dict[str, object]) -> list[tuple[str, ...]]:
+    """Where the faults are that were not told yet: a field, or a name in a field that is a mapping."""
+    places: dict[tuple[str, ...], None] = {}
+    for fault in error.errors():
+        place = tuple(str(part) for part in fault["loc"][:2])
+        if place[0] in arguments and not is_dataclass(hints[place[0]]):
+            places[place if get_origin(hints[place[0]]) is dict else place[:1]] = None
+    return list(places)
+
+
+def _fault(prefix: str, place: tuple[str, ...], hints: dict[str, Any], values: dict[str, object]) -> str:
     """One line about the value at a place: a field, or a field that is a mapping and a name in it."""
     hint, value = hints[place[0]], values[place[0]]
     if len(place) == 2 and isinstance(value, Mapping) and place[1] in value:
@@ -166,11 +179,14 @@ def _hints(cls: Any) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in fields(cls)}
 
 
-def _keys(cls: type, prefix: str) -> Iterator[str]:
+def _keys(cls: type, prefix: str) -> dict[str, Any]:
+    """Dotted keys with their types."""
+    found: dict[str, Any] = {}
     for name, hint in _hints(cls).items():
-        yield f"{prefix}{name}"
+        found[f"{prefix}{name}"] = hint
         if is_dataclass(hint):
-            yield from _keys(typing.cast(type, hint), f"{prefix}{name}.")
+            found |= _keys(typing.cast(type, hint), f"{prefix}{name}.")
+    return found
 
 
 def _either(words: list[str], link: str = "or") -> str:

@@ -20,8 +20,8 @@ ARROWS = {
     "tracking": set(),
     "evaluation": {"rollout", "reward"},
     "train": {"algorithm", "data", "prompts", "reward", "policy", "rollout", "tracking", "evaluation"},
-    "config": set(),
-    "cli": {"config", "train", "policy", "tracking"},
+    "config": {"names"},
+    "cli": {"config", "helptext", "train", "policy", "tracking"},
     "__main__": {"cli"},
     "__init__": {"config", "train"},
 }

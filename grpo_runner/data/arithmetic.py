@@ -1,17 +1,18 @@
 r"""Made-up arithmetic questions such as `29+22+6-20=?`, and the two kinds of right answer to them.
 
 A question has two to four operands of 2..29 joined by + and -, and every value on the way from left to right lies in
-0..99. `SHARES` says how many have how many operands: chains are in the majority, since it is there that working step
-by step pays. The BLAKE2b hash of its text alone puts a question into the train or the eval split (7 to 1), so the two
-are disjoint whatever the seeds. A kind that runs out (there are about 1,000 two-operand texts in train and 150 in eval)
-is made up by longer chains.
+0..99. `SHARES` says how often each number of operands comes: chains are in the majority, since it is there that working
+step by step pays, and single operations are kept, since some of those can be done in the head. The BLAKE2b hash of its
+text alone puts a question into the train or the eval split (7 to 1), so the two are disjoint whatever the seeds. Only
+1,045 two-operand texts are in train and 145 in eval; a call that asks for more than those gives longer chains instead.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from typing import Literal, get_args
+from itertools import accumulate
+from typing import Literal
 
 from grpo_runner import rng
 from grpo_runner.errors import InputError, nearest
@@ -20,10 +21,14 @@ from grpo_runner.types import Question
 Split = Literal["train", "eval"]
 SHARES = {2: 0.25, 3: 0.4, 4: 0.35}  # number of operands: share of the questions
 LOWEST, HIGHEST, TOP = 2, 29, 99
-MOST = {"train": 100_000, "eval": 10_000}  # distinct texts in one call; there are more, but the mix would be lost
+MOST = {"train": 100_000, "eval": 10_000}  # distinct questions in one call; more would be nearly all long chains
 
+_OPERANDS = range(LOWEST, HIGHEST + 1)
+# what may be added to each value
+_STEPS = [[d for n in _OPERANDS for d in (n, -n) if 0 <= value + d <= TOP] for value in range(TOP + 1)]
+_LIMITS = list(zip(SHARES, accumulate(SHARES.values()), strict=True))
 _TERM = re.compile(r"([+-]?)(\d+)")
-_TEXT = re.compile(r"\d+([+-]\d+){1,}=\?")
+_TEXT = re.compile(r"\d+([+-]\d+)+=\?")
 
 
 def split_of(text: str) -> Split:
@@ -57,23 +62,22 @@ def worked_solution(text: str) -> str:
 
 def questions(split: Split, seed: int, count: int) -> tuple[Question, ...]:
     """`count` distinct questions of a split; a smaller count with the same seed gives the first of the same ones."""
-    if split not in get_args(Split):
+    if split not in MOST:
         raise InputError(f"No arithmetic split {split!r}; there are train and eval.{nearest(str(split), MOST)}")
     if not 0 <= count <= MOST[split]:
         raise InputError(f"Cannot make {count} distinct arithmetic questions: {split} has 0 to {MOST[split]}.")
     draws = rng.generator(seed, "arithmetic", split)
-    kinds, shares = list(SHARES), list(SHARES.values())
     found: dict[str, Question] = {}
     while len(found) < count:
-        n = int(draws.choice(kinds, p=shares))
-        value = int(draws.integers(LOWEST, HIGHEST + 1))
-        text = str(value)
-        for _ in range(n - 1):
-            steps = [d for d in (*range(-HIGHEST, 1 - LOWEST), *range(LOWEST, HIGHEST + 1)) if 0 <= value + d <= TOP]
-            step = steps[int(draws.integers(len(steps)))]
-            value += step
-            text += f"{step:+d}"
-        text += "=?"
-        if text not in found and split_of(text) == split:
-            found[text] = Question(id=f"arithmetic/{text.removesuffix('=?')}", text=text, gold=str(value))
+        for kind, first, *rest in draws.random((256, 2 + max(SHARES) - 1)).tolist():
+            n = next((n for n, limit in _LIMITS if kind < limit), max(SHARES))
+            value = LOWEST + int(first * (HIGHEST - LOWEST + 1))
+            text = str(value)
+            for share in rest[: n - 1]:
+                step = _STEPS[value][int(share * len(_STEPS[value]))]
+                value += step
+                text += f"{step:+d}"
+            text += "=?"
+            if len(found) < count and text not in found and split_of(text) == split:
+                found[text] = Question(id=f"arithmetic/{text.removesuffix('=?')}", text=text, gold=str(value))
     return tuple(found.values())

@@ -77,8 +77,9 @@ class Trainer:
             minibatch = minibatch[wanted_N[minibatch]]
             if len(minibatch) == 0:
                 continue
-            for piece in batch.microbatches(minibatch, self.config.optim.microbatch_tokens):
-                self._backward(batch, piece, weights_NT, norm_NT, old_NT, reference_NT, step, tally)
+            with differentiated(self.model):
+                for piece in batch.microbatches(minibatch, self.config.optim.microbatch_tokens):
+                    self._backward(batch, piece, weights_NT, norm_NT, old_NT, reference_NT, step, tally)
             norms.append(self._optimizer_step(batch, minibatch, step))
         return Update(
             kl=tally.mean("kl") if beta > 0 else None,
@@ -106,7 +107,7 @@ class Trainer:
         mask_BT = padded.completion_mask
         width_T = mask_BT.shape[1]
 
-        with differentiated(self.model), self._precision():
+        with self._precision():
             logprobs_BT = completion_logprobs(self.model, padded, self.config.temperature).masked_fill(~mask_BT, 0.0)
 
         def here(values_NT: Tensor) -> Tensor:
@@ -200,9 +201,10 @@ class _Tally:
 
 @contextmanager
 def differentiated(model: nn.Module) -> Iterator[None]:
-    """LoRA dropout and gradient checkpointing on, for the forward pass that is differentiated and for nothing else.
+    """LoRA dropout and gradient checkpointing on, for the passes that are differentiated and for nothing else.
 
-    The base's own dropout stays off: sampling, old, reference and new log-probabilities are of one and the same policy.
+    The backward pass belongs in it too, since checkpointing computes the forward pass again there. The base's own
+    dropout stays off: sampling, old, reference and new log-probabilities are of one and the same policy.
     """
     from transformers.modeling_layers import GradientCheckpointingLayer
 

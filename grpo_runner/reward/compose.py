@@ -51,7 +51,7 @@ def correct(rows: Sequence[Row], config: RewardConfig) -> list[float]:
 
 
 def form(rows: Sequence[Row], config: RewardConfig) -> list[float]:
-    """1 where the answer is offered in the required form, right or wrong: a complete box, or the answer tags; else 0."""
+    """1 where the answer, right or wrong, stands in the required form: a complete box, or the answer tags; else 0."""
     return [float(offer(row.completion.text, config.extract).in_form) for row in rows]
 
 
@@ -67,7 +67,7 @@ def function(rows: Sequence[Row], config: RewardConfig) -> list[float]:
         values = list(values)
     except TypeError:
         raise InputError(
-            f"reward.function {name} must return a list with one number a completion; it returned {type(values).__name__}."
+            f"reward.function {name} must return one number a completion in a list, not {type(values).__name__}."
         ) from None
     if len(values) != len(rows):
         raise InputError(f"reward.function {name} returned {len(values)} values for {len(rows)} completions.")
@@ -87,7 +87,7 @@ def build(config: RewardConfig) -> RewardOf:
     if ("function" in config.parts) != (config.function is not None):
         raise InputError(
             "reward.parts.function (its weight) and reward.function (its import path) go together.\n"
-            "For example: +reward.parts.function=1.0 reward.function=my_rewards:short_answer"
+            "For example: reward=custom reward.function=my_rewards:short_answer"
         )
     if config.function is not None:
         _imported(config.function)

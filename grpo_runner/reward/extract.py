@@ -1,8 +1,8 @@
 r"""Which part of a completion is the answer. Pure string work, linear in the text's length.
 
 Only the completion is read, never the prompt, and only what follows the last `</think>`. The answer is the last
-complete `\boxed{}` (or `\fbox{}`); without a box, what follows the last explicit marker ("answer is", "Answer:", "####",
-`<answer>`). A number that merely stands in the text is never an answer.
+complete `\boxed{}` (or `\fbox{}`); without a box, what follows the last explicit marker ("answer is", "Answer:",
+"####", `<answer>`). A number that merely stands in the text is never an answer.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ MODES = ("box_or_marker", "box", "answer_tag")
 class Offer:
     """What a completion offers as its answer.
 
-    answers: the last answer alone, or every box when several are offered as alternatives ("\\boxed{3} or \\boxed{4}").
-    None-like (empty) when there is no answer. in_form: the answer stood in the required form (box, or answer tags).
+    answers: the last answer alone, or every box when several are offered as alternatives ("\\boxed{3} or \\boxed{4}");
+    empty when there is no answer. in_form: the answer stood in the required form (box, or answer tags).
     """
 
     answers: tuple[str, ...] = ()
@@ -30,13 +30,16 @@ _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 # What may stand between two boxes that are alternatives: only connecting words, or one short clause with a hedge.
-_CONNECTORS = frozenset(
-    "or and also either else maybe perhaps possibly alternatively if not then it is could may might be the answer".split()
+_CONNECTORS = (
+    "or and also either else maybe perhaps possibly alternatively if not then it is could may might be the answer"
 )
-_HEDGE = re.compile(r"\b(?:or|maybe|perhaps|possibly|possible|alternatively|alternative|otherwise|another)\b")
+_HEDGE = re.compile(
+    r"\b(?:or|maybe|perhaps|possibly|possible|alternatively|alternative|otherwise|another|option|possibility|candidate)\b"
+)
 _CORRECTION = re.compile(
     r"\b(?:wait|actually|correct\w*|should|instead|mistake|wrong|sorry|no|hmm|recheck\w*|checking|so|thus|therefore|hence)\b"
 )
+_ASSIGNED = re.compile(r"(?<![a-zA-Z\\])([a-zA-Z]\w?)\s*=\s*\$?$")
 _HEDGE_LENGTH = 80
 
 _MARKER = re.compile(
@@ -67,7 +70,7 @@ def offer(response: str, mode: str = "box_or_marker") -> Offer:
     """The answer that a completion offers under one of MODES.
 
     "box_or_marker" is the policy above; "box" takes boxes only; "answer_tag" is Oat's strict rule for the R1 template
-    (understand_r1_zero/math_grader.py): the literal `</think> <answer>` … `</answer>`, and inside it a box if there is one.
+    (understand_r1_zero/math_grader.py): the literal `</think> <answer>` … `</answer>`, and inside it a box if any.
     """
     if mode == "answer_tag":
         return _tagged(response)
@@ -97,7 +100,7 @@ def _tagged(response: str) -> Offer:
 def _boxes(text: str) -> tuple[list[tuple[int, int, str]], bool, int]:
     """(start, end, content) of each complete outermost box; whether a later one never closes; where the last ended.
 
-    Empty boxes before any full one are an echo of the instruction and are left out; an empty box after a full one stays.
+    Empty boxes before any full one echo the instruction and are left out; an empty box after a full one stays.
     """
     boxes: list[tuple[int, int, str]] = []
     position, end, unclosed = 0, 0, False
@@ -129,7 +132,7 @@ def _closing(text: str, start: int) -> int:
 def _from_boxes(text: str, boxes: list[tuple[int, int, str]]) -> Offer:
     chosen = [boxes[-1]]
     for earlier in reversed(boxes[:-1]):
-        if not _alternative(text[earlier[1] : chosen[-1][0]]):
+        if not _alternative(text[: earlier[0]], text[earlier[1] : chosen[-1][0]]):
             break
         chosen.append(earlier)
     answers: list[str] = []
@@ -145,26 +148,28 @@ def _from_boxes(text: str, boxes: list[tuple[int, int, str]]) -> Offer:
     return Offer(unique, in_form=True) if all(unique) else _NOTHING
 
 
-def _alternative(between: str) -> bool:
-    """Do two boxes with this text between them offer alternatives, rather than a step and its result, or a correction?"""
+def _alternative(before: str, between: str) -> bool:
+    """Are two boxes with this text between them alternatives, rather than a step and its result, or a correction?"""
     if len(between) > 4 * _HEDGE_LENGTH:
         return False
+    # x = [3] or x = [4]: both boxes are values of one unknown
+    if (named := _ASSIGNED.search(between)) and (first := _ASSIGNED.search(before[-80:])) and named[1] == first[1]:
+        between = between[: named.start()]
     plain = re.sub(r"\\(?:text|mbox)\b|\\[a-zA-Z]+|[^\w\s.!?=<>+]", " ", between).lower()
     words = re.findall(r"[^\W_]+", plain)
     if re.search(r"[=<>+]", plain):
         return False
-    if all(word in _CONNECTORS for word in words):
+    if all(word in _CONNECTORS.split() for word in words):
         return True
     sentences = re.split(r"[.!?](?=\s)", plain)
     return len(plain) <= _HEDGE_LENGTH and bool(_HEDGE.search(sentences[-1])) and not _CORRECTION.search(plain)
 
 
 def _marked(text: str, start: int) -> Offer:
-    last = None
-    for last in _MARKER.finditer(text, start):
-        pass
-    if last is None:
+    markers = list(_MARKER.finditer(text, start))
+    if not markers:
         return _NOTHING
+    last = markers[-1]
     rest = text[last.end() :]
     tagged = last[0].lower() == "<answer>"
     if tagged:
@@ -182,4 +187,5 @@ def _first_sentence(rest: str) -> str:
         return (display[1] or display[2]).strip()
     end = _SENTENCE_END.search(rest)
     sentence = rest[: end.start()] if end else rest
+    sentence = re.sub(r"\s+\((?!or\b|if\b|maybe\b)[a-zA-Z -]{3,}\)$", "", sentence)
     return _AFTERTHOUGHT.sub("", sentence.replace("**", "").replace("__", "")).strip(" \t*`")

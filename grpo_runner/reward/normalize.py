@@ -1,7 +1,7 @@
 r"""One spelling for one answer: `tidy` rewrites LaTeX, Unicode and prose habits to a small canonical LaTeX. Pure.
 
-After `tidy` a text has \frac{a}{b}, \sqrt{a}, \le \ge \ne, % for percent, \text{...} for every text command, no sizing or
-spacing commands, no math delimiters and no redundant outer braces. Meaning is kept: units, brackets and order stay.
+After `tidy` a text has \frac{a}{b}, \sqrt{a}, \le \ge \ne, % for percent, \text{...} for every text command, no sizing
+or spacing commands, no math delimiters and no redundant outer braces. Meaning is kept: units, brackets and order stay.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 
 _COMMANDS = {
     "dfrac": r"\frac", "tfrac": r"\frac", "cfrac": r"\frac", "leq": r"\le", "leqslant": r"\le", "geq": r"\ge",
-    "geqslant": r"\ge", "neq": r"\ne", "lt": "<", "gt": ">", "lbrace": r"\{", "rbrace": r"\}", "lbrack": "[", "rbrack": "]",
+    "geqslant": r"\ge", "neq": r"\ne", "lt": "<", "gt": ">",
+    "lbrace": r"\{", "rbrace": r"\}", "lbrack": "[", "rbrack": "]",
     "varnothing": r"\emptyset", "infin": r"\infty", "degree": r"^\circ", "dbinom": r"\binom", "tbinom": r"\binom",
-    "lvert": "|", "rvert": "|", "vert": "|", "mid": "|", "colon": ":", "dots": r"\ldots", "cdots": r"\ldots",
+    "lvert": "|", "rvert": "|", "vert": "|", "mid": "|", "colon": ":", "langle": "(", "rangle": ")",
+    "dots": r"\ldots", "cdots": r"\ldots",
     "textpercent": "%", "percent": "%", "textdegree": r"^\circ", "land": r"\text{ and }", "lor": r"\text{ or }",
     "R": r"\mathbb{R}", "reals": r"\mathbb{R}", "arcsin": r"\arcsin", "bmod": r"\mod", "varepsilon": r"\epsilon",
     "ast": "*", "star": "*", "sim": r"\approx", "thickapprox": r"\approx", "implies": r"\implies",
@@ -45,11 +47,18 @@ for _name in _SPACES.split():
     _COMMANDS[_name] = " "
 _COMMAND = re.compile(r"\\([a-zA-Z]+)")
 _SPACE_COMMAND = re.compile(r"(?<!\\)\\[,;:> ]|(?<!\\)~")
-_TEXT_COMMAND = re.compile(r"\\(?:text(?:bf|it|rm|normal|sf|tt|up|sc)|mbox|hbox|emph|textnormal|operatorname\*?)\s*(?=\{)")
+_TEXT_COMMAND = re.compile(
+    r"\\(?:text(?:bf|it|rm|normal|sf|tt|up|sc)|mbox|hbox|emph|textnormal|operatorname\*?)\s*(?=\{)"
+)
 _FONT_COMMAND = re.compile(r"\\(?:math(?:rm|bf|it|sf|tt|normal|bfit)|boldsymbol|bm|pmb|ensuremath)\s*\{([^{}]*)\}")
-_FUNCTIONS = frozenset("sin cos tan cot sec csc log ln exp arcsin arccos arctan sinh cosh tanh gcd lcm min max det".split())
+_FUNCTIONS = "sin cos tan cot sec csc log ln exp arcsin arccos arctan sinh cosh tanh gcd lcm min max det"
 _TEXT_NUMBER = re.compile(r"\\text\s*\{\s*\$?([-+]?\d[\d,]*(?:\.\d+)?)\$?\s*\}")
-_PERCENT = re.compile(r"\\%|\\text\s*\{\s*(?:\\?%|per\s?cent|percentage|pct)\s*\.?\}|(?<=[\d}])\s*\b(?:percent|per cent|pct)\b")
+_PERCENT = re.compile(
+    r"\\%|\\text\s*\{\s*(?:\\?%|per\s?cent|percentage|pct)\s*\.?\}|(?<=[\d}])\s*\b(?:percent|per cent|pct)\b"
+)
+_PLAIN = {"sqrt": r"\sqrt", "pi": r"\pi ", "infinity": r"\infty "}
+_PLAIN_WORDS = re.compile(r"(?<![\\a-zA-Z])(?:sqrt(?=\s*\()|pi|infinity)(?![a-zA-Z])")
+_DECORATION = re.compile(r"\\(?:text)?color\s*\{\w+\}|\\underline(?=\s*\{)|\\[hv]?phantom\s*\{[^{}]*\}|\\phantom|\\\\$")
 _DEGREES = re.compile(r"\^\s*\{?\s*(?:\\circ(?![a-zA-Z])|\\degree|o(?=\}))\s*\}?")
 _ANSWER_PREFIX = re.compile(
     r"^\s*(?:\\text\s*\{\s*)?(?:the\s+)?(?:final\s+|correct\s+)?(?:answer|ans)\s*(?:is|:|=)\s*:?\s*(\}?)", re.IGNORECASE
@@ -66,7 +75,9 @@ def to_ascii(text: str) -> str:
     if text.isascii():
         return text
     text = re.sub("([⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)", lambda found: "^{" + found[1].translate(_SUPERSCRIPTS) + "}", text)
-    text = re.sub(r"√\s*(\d+|[a-zA-Z]|(?=[({]))", lambda found: r"\sqrt{" + found[1] + "}" if found[1] else r"\sqrt", text)
+    text = re.sub(
+        r"√\s*(\d+|[a-zA-Z]|(?=[({]))", lambda found: r"\sqrt{" + found[1] + "}" if found[1] else r"\sqrt", text
+    )
     text = text.translate(_TRANSLATE)
     return "".join(_plain(character) for character in text)
 
@@ -83,15 +94,19 @@ def _plain(character: str) -> str:
 def tidy(text: str) -> str:
     """The canonical spelling of an answer; see the module's docstring. Idempotent for the texts that graders meet."""
     text = to_ascii(text).strip()
-    if text.isalnum():
+    if text.isascii() and text.isdigit():
         return text
     if "\\" in text or "~" in text:
+        text = _DECORATION.sub("", text)
         text = _COMMAND.sub(_command, text)
-        text = text.replace("\\!", "").replace("{,}", ",")
+        text = text.replace("\\!", "")
         text = _SPACE_COMMAND.sub(" ", text)
         text = _TEXT_COMMAND.sub(r"\\text", text)
         text = _FONT_COMMAND.sub(_font, text)
         text = _TEXT_NUMBER.sub(r"\1", text)
+    text = _PLAIN_WORDS.sub(lambda found: _PLAIN[found[0]], text.replace("{,}", ","))
+    text = re.sub(r"(?<=[0-9])\s*[xX]\s*(?=10\s*\^)", r"\\times ", text)
+    text = re.sub(r"(?<![\w})])\+\s*(?=\\infty)", "", text)
     text = _PERCENT.sub("%", text)
     text = _DEGREES.sub(r"^\\circ ", text)
     text = _undress(text)
@@ -107,6 +122,13 @@ def tidy(text: str) -> str:
     return re.sub(r"\s+", " ", text).strip()
 
 
+def squeeze(text: str) -> str:
+    """The spelling without what never matters: spaces outside words, and the case of words."""
+    if "\\text" in text:
+        text = re.sub(r"\\text\s*\{\s*([^{}]*?)\s*\}", lambda found: "\\text{" + found[1].lower() + "}", text)
+    return re.sub(r"(?<![a-zA-Z0-9]) | (?![a-zA-Z0-9])", "", text)
+
+
 def _command(found: re.Match[str]) -> str:
     name = found[1]
     if name not in _COMMANDS:
@@ -119,7 +141,7 @@ def _command(found: re.Match[str]) -> str:
 def _font(found: re.Match[str]) -> str:
     """\\mathrm{e} is e and \\mathbf{2340} a number, but \\mathrm{cm} is text."""
     content = found[1].strip()
-    if content in _FUNCTIONS:
+    if content in _FUNCTIONS.split():
         return "\\" + content + " "
     return content if len(content) < 2 or not re.search(r"[a-zA-Z]{2}", content) else "\\text{" + found[1] + "}"
 
@@ -132,9 +154,9 @@ def _undress(text: str) -> str:
         text = re.sub(r"^(?:=(?!=)|:|\\approx(?![a-zA-Z])|\\text\s*\{\s*\})\s*", "", text)
         for start, end in _DELIMITERS:
             inner = text[len(start) : -len(end)]
-            if len(text) > len(start) + len(end) and text.startswith(start) and text.endswith(end) and start not in inner:
-                if start == "$" and text.endswith("\\$"):
-                    continue
+            # a dollar sign that ends in \\$ or stands inside again is not a pair of delimiters
+            paired = not inner.endswith("\\") and not re.search(r"(?<!\\)" + re.escape(start), inner)
+            if paired and len(text) > len(start) + len(end) and text.startswith(start) and text.endswith(end):
                 text = inner
         if text.startswith("{"):
             text = _peel(text)

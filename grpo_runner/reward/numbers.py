@@ -1,7 +1,7 @@
 r"""Exact values of written numbers: integers, decimals, percent, fractions, mixed numbers, powers. Fractions, no sympy.
 
-`exact` reads rational arithmetic in tidied LaTeX (see normalize.tidy). It also says whether the text is one written number
-or arithmetic left undone, since an answer that restates the question ("29+22") is not a result.
+`exact` reads rational arithmetic in tidied LaTeX (see normalize.tidy). It also says whether the text is one written
+number or arithmetic left undone, since an answer that restates the question ("29+22") is not a result.
 """
 
 from __future__ import annotations
@@ -18,17 +18,15 @@ _TOKEN = re.compile(
     r"\s*(?:"
     r"(?P<number>(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+)"
     r"(?:\\(?:overline|bar|dot)\s*\{?(?P<repeat>[0-9]+)\}?)?(?:[eE](?P<power>[+-]?[0-9]{1,5})(?![a-zA-Z0-9]))?"
-    r"|(?P<frac>\\frac(?![a-zA-Z]))|(?P<times>\\times(?![a-zA-Z])|\\cdot(?![a-zA-Z])|\*(?!\*))|(?P<over>/|\[0-9]iv(?![a-zA-Z]))"
+    r"|(?P<frac>\\frac(?![a-zA-Z]))|(?P<times>\\times(?![a-zA-Z])|\\cdot(?![a-zA-Z])|\*(?!\*))|(?P<over>/|\\div(?![a-zA-Z]))"
     r"|(?P<sign>[+-])|(?P<raise>\^|\*\*)|(?P<open>[({])|(?P<close>[)}])|(?P<percent>%))"
 )
 _SPACED_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?: [0-9]{3})+(?:\.[0-9]+)?")
-WORDS = {
-    word: value
-    for value, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-        "seventeen eighteen nineteen twenty".split()
-    )
-}
+_WORDS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen twenty"
+)
+WORDS = {word: value for value, word in enumerate(_WORDS.split())}
 
 
 @dataclass(frozen=True)
@@ -146,7 +144,7 @@ class _Reader:
         return value
 
     def _juxtaposed(self, whole: Fraction) -> Fraction:
-        """2\\frac{1}{2} and "2 1/2" are mixed numbers; (2)(3) is a product; two bare numbers side by side are nothing."""
+        """2\\frac{1}{2} and "2 1/2" are mixed numbers; (2)(3) is a product; two bare numbers in a row are nothing."""
         previous = self.tokens[self.at - 1]
         if self.kind() == "open":
             self.plain = False

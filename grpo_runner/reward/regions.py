@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from itertools import pairwise
 
 from .numbers import exact
 from .shapes import Items, Named, Relation, Shape, Union, Value, is_label
 
-# An end is (0, value), or (-1, 0) and (1, 0) for the two infinities, so that ends sort. A piece: (low, closed, high, closed).
+# An end is (0, value), or (-1, 0) and (1, 0) for the two infinities, so that ends sort.
+# A piece is (low, low end belongs to it, high, high end belongs to it).
 End = tuple[int, Fraction]
 Piece = tuple[End, bool, End, bool]
 
+_PUNCTURED = re.compile(r"\\mathbb\{R\}\s*(?:\\setminus|\\backslash|-)\s*\\\{(.+)\\\}")
 _LOWEST: End = (-1, Fraction(0))
 _HIGHEST: End = (1, Fraction(0))
 
 
 def region(one: Shape) -> tuple[Piece, ...] | None:
-    """The union of intervals that a shape means, merged and sorted; None if it is none, or an end has no exact value."""
+    """The intervals that a shape means, merged and sorted; None if it means none, or an end has no exact value."""
     pieces = _pieces(one)
     return None if pieces is None else _merge(pieces)
 
 
 def _pieces(one: Shape) -> list[Piece] | None:
     if isinstance(one, Value):
-        return [(_LOWEST, False, _HIGHEST, False)] if one.text == "\\mathbb{R}" else None
+        if one.text == "\\mathbb{R}":
+            return [(_LOWEST, False, _HIGHEST, False)]
+        return _punctured(one.text)
     if isinstance(one, Named):
         return _pieces(one.shape)
     if isinstance(one, Union):
@@ -40,6 +45,17 @@ def _pieces(one: Shape) -> list[Piece] | None:
             return _gather(one.items)
         return None
     return _from_relation(one) if isinstance(one, Relation) else None
+
+
+def _punctured(text: str) -> list[Piece] | None:
+    """The real line without some points: \\mathbb{R} \\setminus \\{2, 3\\}."""
+    found = _PUNCTURED.fullmatch(text)
+    ends = [_end(part.strip()) for part in found[1].split(",")] if found else []
+    points = sorted({end for end in ends if end is not None and end[0] == 0})
+    if not found or len(points) != len(set(ends)):
+        return None
+    borders = [_LOWEST, *points, _HIGHEST]
+    return [(low, False, high, False) for low, high in pairwise(borders)]
 
 
 def _gather(parts: tuple[Shape, ...]) -> list[Piece] | None:
@@ -78,7 +94,7 @@ def _from_relation(one: Relation) -> list[Piece] | None:
     if len(one.ops) == 2 and is_label(one.sides[1]):
         sides, ops = one.sides, one.ops
         if all(re.match(">", op) for op in ops):
-            sides, ops = sides[::-1], tuple(op.replace(">", "<") for op in ops[::-1])
+            sides, ops = sides[::-1], (ops[1].replace(">", "<"), ops[0].replace(">", "<"))
         low, high = _end(sides[0]), _end(sides[2])
         if low is None or high is None or not all(op in ("<", "<=") for op in ops):
             return None

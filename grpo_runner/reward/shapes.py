@@ -1,6 +1,6 @@
 r"""What kind of thing an answer is: a value, words, a list, a tuple or interval, a union, a matrix, a relation. Pure.
 
-`shape` reads a tidied text into one of these small trees; equivalence.py compares two of them. Nothing is evaluated here.
+`shape` reads a tidied text into one of these small trees; equivalence.py compares two of them. Nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -69,8 +69,21 @@ Shape = Value | Words | Items | Union | Matrix | Relation | Named
 
 _OPEN, _CLOSE = {"(": ")", "[": "]", "{": "}"}, {")", "]", "}"}
 _TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|.", re.DOTALL)
-_OPERATORS = {"=": "=", "\\approx": "=", "\\equiv": "=", "<": "<", ">": ">", "\\le": "<=", "\\ge": ">=", "\\ne": "!=", "\\in": "in"}
-_JOINING_TEXT = re.compile(r"\s*,?\s*\\text\s*\{\s*,?\s*(?:and|or)\s*\}\s*,?\s*|\s*,?\s+(?:and|or)\s+|\s*\\text\s*\{\s*,\s*\}\s*", re.IGNORECASE)
+_OPERATORS = {
+    "=": "=",
+    "\\approx": "=",
+    "\\equiv": "=",
+    "<": "<",
+    ">": ">",
+    "\\le": "<=",
+    "\\ge": ">=",
+    "\\ne": "!=",
+    "\\in": "in",
+}
+_JOINING_TEXT = re.compile(
+    r"\s*,?\s*\\text\s*\{\s*,?\s*(?:and|or)\s*\}\s*,?\s*|\s*,?\s+(?:and|or)\s+(?![^{}\\]*\})|\s*\\text\s*\{\s*,\s*\}\s*",
+    re.IGNORECASE,
+)
 _WHOLE_TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
 _WORD = re.compile(r"(?<![\\a-zA-Z{])[a-zA-Z]{3,}")
 _LABEL = re.compile(
@@ -78,6 +91,7 @@ _LABEL = re.compile(
     r"'?(?:_\s*(?:\w|\{[\w,]*\}))?(?:\s*\(\s*[a-zA-Z](?:\s*,\s*[a-zA-Z])*\s*\))?"
 )
 _FUNCTION_NAMES = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc|log|ln|sqrt|frac|pi|infty|pm|mp|circ)(?![a-zA-Z])")
+_THOUSANDS = re.compile(r"-?[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?")
 _MATRIX = re.compile(r"\\begin\s*\{([pbvBV]?matrix|array)\}(.*)\\end\s*\{\1\}", re.DOTALL)
 
 
@@ -87,7 +101,7 @@ def pieces(text: str) -> list[str]:
 
 
 def split(text: str, separators: set[str]) -> list[tuple[str, str]]:
-    """Cut at separators outside all brackets: (part, the separator behind it), the last with ''. Half-open pairs are fine."""
+    """Cut at separators outside all brackets: (part, the separator behind it), the last part with ''."""
     parts: list[tuple[str, str]] = []
     depth, start, position, bars = 0, 0, 0, 0
     for token in pieces(text):
@@ -122,7 +136,7 @@ def enclosed(text: str) -> tuple[str, str] | None:
 
 
 def shape(text: str, depth: int = 0) -> Shape:
-    """The shape of a tidied text. Raises RecursionError-free: past eight levels everything is a Value."""
+    """The shape of a tidied text. Past eight levels of nesting everything is a Value."""
     text = text.strip()
     if depth > 8 or not text:
         return Value(text)
@@ -133,6 +147,8 @@ def shape(text: str, depth: int = 0) -> Shape:
         if not re.search(r"[,;]|\b(?:and|or)\b", text):
             return _wording(text)
     text = _JOINING_TEXT.sub(" , ", text)
+    if "," in text and (amount := split_unit(text))[1] is not None and _THOUSANDS.fullmatch(amount[0]):
+        return Value(*amount)
     parts = split(text, {",", ";"})
     if len(parts) > 1:
         return _listed(parts, depth)
@@ -153,7 +169,9 @@ def shape(text: str, depth: int = 0) -> Shape:
     value, unit = split_unit(text)
     if unit is not None and (inner := enclosed(value)) is not None and inner[0] == "()" and "," not in inner[1]:
         value = inner[1]
-    if unit is None and (_WORD.search(re.sub(r"\\(?:begin|end|text|vec|overline|mathbb)\s*\{[^{}]*\}", "", text)) or "\\text" in text):
+    if unit is None and (
+        _WORD.search(re.sub(r"\\(?:begin|end|text|vec|overline|mathbb)\s*\{[^{}]*\}", "", text)) or "\\text" in text
+    ):
         return _wording(text)
     return Value(value, unit)
 
@@ -224,7 +242,9 @@ def _named(text: str, depth: int) -> Named | None:
         return Named(sides[0], shape(sides[1], depth + 1))
     if any(op != "=" for op in ops):
         return None
-    if is_label(sides[0]) and (len(sides) > 2 or not re.search(r"(?<![a-zA-Z\\])" + re.escape(sides[0]) + r"(?![a-zA-Z])", sides[1])):
+    if is_label(sides[0]) and (
+        len(sides) > 2 or not re.search(r"(?<![a-zA-Z\\])" + re.escape(sides[0]) + r"(?![a-zA-Z])", sides[1])
+    ):
         return Named(sides[0], shape(sides[-1], depth + 1))
     if len(sides) == 2 and is_label(sides[1]) and not re.search("[a-zA-Z]", re.sub(r"\\[a-zA-Z]+", "", sides[0])):
         return Named(sides[1], shape(sides[0], depth + 1))
@@ -235,14 +255,19 @@ def is_label(text: str) -> bool:
     """Is this the name of what is sought (x, f(x), AB, \\theta, \\text{Area}, V_1:V_2), not an expression?"""
     if _FUNCTION_NAMES.match(text):
         return False
+    if re.fullmatch(r"\(\s*[a-zA-Z](?:\s*,\s*[a-zA-Z])*\s*\)", text):
+        return True
     return all(_LABEL.fullmatch(part.strip()) is not None for part in text.split(":"))
 
 
 def _bracketed(pair: str, content: str, text: str, depth: int) -> Shape:
     parts = split(_JOINING_TEXT.sub(" , ", content), {",", ";"})
     parts = [part for part in parts if part[0]]
-    if pair == "{}" and (len(split(content, {"|", ":"})) > 1 or "\\mid" in content):
-        return Value(text)
+    if pair == "{}" and len(builder := split(content, {"|", ":"})) == 2:
+        # {x | x > 3} is read as its condition
+        return (
+            shape(builder[1][0], depth + 1) if is_label(re.sub(r"\\in\b.*", "", builder[0][0]).strip()) else Value(text)
+        )
     if len(parts) >= 2 or pair == "{}":
         inner = tuple(shape(part, depth + 1) for part, _ in parts)
         if pair == "{}":

@@ -1,8 +1,8 @@
 r"""Computer algebra for what no exact rule decides. The only module that imports sympy and math-verify.
 
-Expressions are parsed by math-verify's LaTeX grammar (no `eval`, no `parse_expr`: sympy's string parser executes what it
-reads). Equality is decided by value: both are evaluated to 60 digits at fixed points, so constants that agree to 40 digits
-relative are equal and values such as 2^-98 and 2^-99 never collapse, as they do under math-verify's 6-digit rounding. Where an expression
+Expressions are parsed by math-verify's LaTeX grammar (no `eval`, no `parse_expr`: sympy's string parser executes what
+it reads). Equality is decided by value: both are evaluated to 60 digits at fixed points, so constants that agree to 40
+digits relative are equal, and small values never collapse as under math-verify's 6-digit rounding. Where an expression
 has no value (integrals, undefined operators) math-verify's own `verify` is asked. Nothing here has a time limit.
 """
 
@@ -45,12 +45,17 @@ def parse(text: str) -> Any:
     text = _INVERSE.sub(r"\\arc\1 ", text)
     text = _DEGREE.sub(r"(\\frac{\\pi \\cdot \1}{180})", text)
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
-    text = _DECIMAL.sub(lambda found: _fraction(found[1] or found[3] or "0", found[2] or ""), text)
+    text = _DECIMAL.sub(_fraction, text)
     return latex2sympy(text, is_real=False, normalization_config=_NORMALIZE, conversion_config=_CONVERT)
 
 
-def _fraction(whole: str, decimals: str) -> str:
-    return rf"{{\frac{{{int(whole + decimals)}}}{{{10 ** len(decimals)}}}}}" if decimals.strip("0") else whole
+def _fraction(found: re.Match[str]) -> str:
+    whole, decimals = found[1] or found[3] or "0", found[2] or ""
+    if not decimals.strip("0"):
+        return whole
+    fraction = rf"\frac{{{int(whole + decimals)}}}{{{10 ** len(decimals)}}}"
+    # the grammar reads a whole text in braces as a set, so only an exponent gets them
+    return f"{{{fraction}}}" if found.string[: found.start()].endswith("^") else fraction
 
 
 class Symbolic:
@@ -77,9 +82,9 @@ class Symbolic:
 
         def constant(a: Any, g: Any) -> bool:
             if abs(g) < _AGREE or abs(a) < _AGREE:
-                return abs(g) < _AGREE and abs(a) < _AGREE
+                return bool(abs(g) < _AGREE and abs(a) < _AGREE)
             ratios.append(a / g)
-            return _near(ratios[-1], ratios[0], _AGREE) and (not positive or mpmath.re(ratios[-1]) > 0)
+            return _near(ratios[-1], ratios[0], _AGREE) and bool(not positive or (mpmath.re(ratios[-1]) > 0))
 
         try:
             return _agrees(left, right, constant, complex_allowed=True) and bool(ratios)
@@ -118,7 +123,7 @@ def _points() -> Iterator[Callable[[str], Any]]:
     for index in range(_POINTS):
 
         def value(name: str, index: int = index) -> Any:
-            draw = random.Random(f"grpo_runner point {index} {name}")  # noqa: S311 - a point, not a secret
+            draw = random.Random(f"grpo_runner point {index} {name}")
             size = mpmath.mpf(draw.randrange(3 * 10**11, 23 * 10**11)) / 10**12
             return -size if index % 2 and draw.random() < 0.7 else size
 
@@ -129,7 +134,9 @@ def evaluate(expression: Any, point: Callable[[str], Any]) -> Any:
     """The value of a sympy expression as an mpmath number, symbols taken from `point`. Never asks sympy to evaluate."""
     if isinstance(expression, sympy.Symbol):
         constants = {"i": mpmath.mpc(0, 1), "e": mpmath.e}
-        return constants.get(expression.name, None) or point(expression.name)
+        return constants.get(expression.name) or point(expression.name)
+    if expression == sympy.EulerGamma:
+        return point("gamma")  # \gamma in an answer is a variable
     if expression.is_Rational:
         return mpmath.mpf(int(expression.p)) / int(expression.q)
     if expression in _CONSTANTS:
@@ -168,15 +175,12 @@ _CONSTANTS: dict[Any, Callable[[], Any]] = {
     sympy.pi: lambda: +mpmath.pi,
     sympy.E: lambda: +mpmath.e,
     sympy.I: lambda: mpmath.mpc(0, 1),
-    sympy.EulerGamma: lambda: mpmath.mpf("0.41421356237"),  # \gamma in an answer is a variable, not Euler's constant
 }
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    name: getattr(mpmath, name)
-    for name in (
-        "sin cos tan cot sec csc asin acos atan acot asec acsc sinh cosh tanh coth asinh acosh atanh exp floor "
-        "re im arg factorial binomial"
-    ).split()
-} | {
+_SAME_NAME = (
+    "sin cos tan cot sec csc asin acos atan acot asec acsc sinh cosh tanh coth asinh acosh atanh exp floor re im "
+    "arg factorial binomial"
+)
+_FUNCTIONS: dict[str, Callable[..., Any]] = {name: getattr(mpmath, name) for name in _SAME_NAME.split()} | {
     "Abs": abs,
     "ceiling": mpmath.ceil,
     "conjugate": mpmath.conj,

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 @dataclass(frozen=True)
 class Unit:
-    """A kind ("length", "money", or the word itself), its size in that kind's base unit, and the power it is raised to."""
+    """A kind ("length", "money", or the word itself), its size in the kind's base unit, and its power."""
 
     kind: str
     size: Fraction = Fraction(1)
@@ -24,7 +24,8 @@ def _table() -> dict[str, Unit]:
     rows = {
         "length": "mm millimeter 1; cm centimeter 10; dm decimeter 100; m meter metre 1000; km kilometer 1000000; "
         "in inch 25.4; ft foot feet 304.8; yd yard 914.4; mi mile 1609344",
-        "mass": "mg milligram 1; g gm gram 1000; kg kilogram 1000000; oz ounce 28349.523125; lb pound 453592.37; ton 907184740",
+        "mass": "mg milligram 1; g gm gram 1000; kg kilogram 1000000; oz ounce 28349.523125; "
+        "lb pound 453592.37; ton 907184740",
         "time": "s sec second 1; min minute 60; h hr hour 3600; day 86400; week 604800",
         "money": "cent 1; dollar usd buck 100",
         "volume": "ml milliliter 1; l liter litre 1000; gal gallon 3785.411784",
@@ -50,7 +51,9 @@ _NOT_UNITS = re.compile(
     r"|million|billion|thousand|hundred|dozen|trillion)\b|[\d=<>?]",
     re.IGNORECASE,
 )
-_TEXT_UNIT = re.compile(r"(?:\\cdot\s*)?\\text\s*\{([^{}]*)\}\s*(?:\^\s*\{?(\d)\}?)?\s*(?:/\s*\\text\s*\{([^{}]*)\}\s*(?:\^\s*\{?(\d)\}?)?)?\s*$")
+_TEXT_UNIT = re.compile(
+    r"(?:\\cdot\s*)?\\text\s*\{([^{}]*)\}\s*(?:\^\s*\{?(\d)\}?)?\s*(?:/\s*\\text\s*\{([^{}]*)\}\s*(?:\^\s*\{?(\d)\}?)?)?\s*$"
+)
 _WORD_UNIT = re.compile(r"(?<=[\d})])\s*((?:[a-zA-Z]{2,}[.]?)(?:[ /][a-zA-Z]+){0,3})(?:\^\s*\{?(\d)\}?)?\s*$")
 _DEGREE_UNIT = re.compile(r"\^\\circ\s*([CF]|\\text\s*\{\s*([CF])\s*\})?\s*$")
 _SIGNS = {"\\$": "dollar", "$": "dollar", "€": "euro", "£": "pound sterling", "¥": "yen"}

@@ -1,7 +1,7 @@
 """One grading process: reads JSON lines (id, answers, gold) from stdin, writes JSON lines (id, status, rule) to stdout.
 
-Started by workers.Grader as `python -P -m grpo_runner.reward.worker`: an own program rather than a fork or a spawned copy
-of the parent, so it works from notebooks, from threads, and from scripts without a main guard, and never imports torch.
+Started by workers.Grader as `python -P -m grpo_runner.reward.worker`: an own program rather than a fork or a spawned
+copy of the parent, so it works from notebooks, threads and scripts without a main guard, and never imports torch.
 """
 
 from __future__ import annotations

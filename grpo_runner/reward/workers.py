@@ -3,8 +3,8 @@
     with Grader(workers=2, deadline_s=5.0) as grader:
         verdicts = grader.grade([(response, gold), ...])
 
-A batch takes at most about (deadline + 1 s) for each wave of rows over the workers. Workers start when the first row needs
-computer algebra, so a run on integers never starts one. Usable from any thread; calls are served one after another.
+A batch takes at most about (deadline + 1 s) for each wave of rows over the workers. Workers start when the first row
+needs computer algebra, so a run on integers never starts one. Usable from any thread; calls are served in turn.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .extract import MODES, offer
 
 MEMORY_BYTES = 1 << 30
 CACHE_ROWS = 65_536
-# Importing sympy takes a second on an idle machine; a loaded one may need much longer, and no row's deadline runs meanwhile
+# Importing sympy takes a second on an idle machine and much longer on a loaded one; no row's deadline runs meanwhile
 START_S = 120.0
 _MAX_FAILED_STARTS = 3
 _PACKAGE_ROOT = str(Path(__file__).resolve().parents[2])
@@ -46,7 +46,12 @@ class _Worker:
         # -P keeps the user's working folder, and whatever modules lie there, out of the worker's import path
         command = [sys.executable, "-P", "-m", "grpo_runner.reward.worker", str(deadline_s), str(memory_bytes)]
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, bufsize=0
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            bufsize=0,
         )
         self.ready = False
         self.key: Key | None = None
@@ -87,13 +92,18 @@ class Grader:
     """
 
     def __init__(
-        self, workers: int = 1, deadline_s: float = 5.0, extract: str = "box_or_marker", memory_bytes: int = MEMORY_BYTES
+        self,
+        workers: int = 1,
+        deadline_s: float = 5.0,
+        extract: str = "box_or_marker",
+        memory_bytes: int = MEMORY_BYTES,
     ) -> None:
         if extract not in MODES:
             raise ValueError(f"extract must be one of {', '.join(MODES)}, not {extract!r}")
         self.extract, self.deadline_s, self.memory_bytes = extract, deadline_s, memory_bytes
         self._count = workers
         self._workers: list[_Worker] = []
+        self._spares = 0
         self._failed_starts = 0
         self._cache: OrderedDict[Key, Verdict] = OrderedDict()
         self._lock = threading.Lock()
@@ -145,10 +155,7 @@ class Grader:
         if (cached := self._cache.get(key)) is not None:
             self._cache.move_to_end(key)
             return cached
-        try:
-            verdict = decide(*key)
-        except Exception as error:  # a fault of ours on a strange text must not end a training run
-            verdict = Verdict(Status.ERROR, shown(key[0]), key[1], f"error: {type(error).__name__}")
+        verdict = decide(*key)
         return verdict if verdict is None else self._remember(key, verdict)
 
     def _remember(self, key: Key, verdict: Verdict) -> Verdict:
@@ -163,11 +170,12 @@ class Grader:
         total = len(pending)
         while len(done) < total:
             missing = total - len(done)
-            while len(self._workers) < min(self._count, missing):
+            while len(self._workers) < min(self._count, missing) + self._spares:
                 self._workers.append(_Worker(self.deadline_s, self.memory_bytes))
-            for worker in self._workers:
-                if worker.ready and worker.key is None and pending:
-                    self._hand_out(worker, pending)
+            free = self._count - sum(worker.key is not None for worker in self._workers)
+            idle = [worker for worker in self._workers if worker.ready and worker.key is None]
+            for worker in idle[: min(free, len(pending))]:
+                self._hand_out(worker, pending)
             for worker in self._waiting():
                 self._receive(worker, pending, done)
             self._expire(done)
@@ -185,7 +193,11 @@ class Grader:
     def _waiting(self) -> list[_Worker]:
         """Workers that have something to say, after at most the time to the next deadline."""
         now = time.monotonic()
-        ends = [worker.since + (self.deadline_s if worker.ready else START_S) for worker in self._workers if self._busy(worker)]
+        ends = [
+            worker.since + (self.deadline_s if worker.ready else START_S)
+            for worker in self._workers
+            if self._busy(worker)
+        ]
         with selectors.DefaultSelector() as selector:
             for worker in self._workers:
                 selector.register(worker.process.stdout, selectors.EVENT_READ, worker)  # type: ignore[arg-type]
@@ -231,13 +243,14 @@ class Grader:
         for worker in list(self._workers):
             if worker.key is not None and now - worker.since >= self.deadline_s:
                 done[worker.key] = self._verdict(worker, Status.TIMEOUT, f"timeout after {self.deadline_s:g} s")
+                self._spares = self._count  # from now on a killed worker's successor is warm before it is needed
                 self._replace(worker)
             elif not worker.ready and now - worker.since >= START_S:
                 self._start_failed()
                 self._replace(worker)
 
     def _replace(self, worker: _Worker) -> None:
-        """Kill a worker and start its successor at once, so that it is ready by the time a row needs it."""
+        """Kill a worker and start its successor at once."""
         worker.kill()
         if worker in self._workers:
             self._workers[self._workers.index(worker)] = _Worker(self.deadline_s, self.memory_bytes)

@@ -11,7 +11,8 @@ Row = Mapping[str, object]
 
 
 class Tracker(Protocol):
-    """Receives what a run measures. A class that inherits from it overrides what it needs; the rest does nothing.
+    """Receives what a run measures. A class that inherits from it overrides what it needs; the rest does nothing (a
+    bare `return`, since mypy takes a body of a docstring alone for an abstract method).
 
     Order of calls: `start` once; then, for step k, `evaluation(k)` if one is due (made before the update of step k, or
     after the last update with k = steps), `questions(k)`, `completions(k)`, `step(k)`; `finish` once, also after a
@@ -24,21 +25,27 @@ class Tracker(Protocol):
         One rule for all records: what was recorded for a step >= resumed_at is dropped and recorded again. The
         evaluation of step k belongs to step k, so a resume at k makes it again.
         """
+        return
 
     def step(self, step: int, metrics: Row) -> None:
         """Metrics of one training step; a value is a finite number or None (not computable at this step)."""
+        return
 
     def questions(self, step: int, rows: Sequence[Row]) -> None:
         """One row a question of this step, all questions in one call. Columns: `questions.COLUMNS`."""
+        return
 
     def evaluation(self, step: int, metrics: Row) -> None:
         """Held-out figures of the policy as it is before the update of `step`."""
+        return
 
     def completions(self, step: int, rows: Sequence[Row]) -> None:
         """One row an answer of this step; kept by `tracking.completions_every`."""
+        return
 
     def finish(self, summary: Row) -> None:
         """`summary["status"]` is "done", "interrupted" or "failed"; other keys are shown or stored as they are."""
+        return
 
 
 class Trackers(Tracker):

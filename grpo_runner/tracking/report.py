@@ -44,6 +44,8 @@ def step_figures(metrics: Row) -> list[str]:
             f" wrong {_fixed(_number(metrics, 'length/wrong'), 1)}"
         ),
         f"{'-' if speed is None else f'{speed:,.0f}'} tokens/s",
+        # a step in which nothing had weight is no fault, and should not look like a step that trained
+        *(["no update: no answer had weight"] if metrics.get("updates") == 0 else []),
     ]
 
 
@@ -79,7 +81,10 @@ def before_after(run_dir: Path) -> tuple[int, int, list[tuple[str, str, str, str
 
 
 def weightiest(questions: pa.Table, count: int) -> list[tuple[str, str, str, str]]:
-    """The questions with the largest weight summed over the run: (text, weight, times asked, success first -> last)."""
+    """The questions with the largest weight summed over the run: (text, weight, times asked, success first -> last).
+
+    None for a run in which no question had any weight.
+    """
     columns = [questions[name].to_pylist() for name in ("question_id", "question", "weight", "success_rate")]
     text_of: dict[str, str] = {}
     total: dict[str, float] = {}
@@ -97,6 +102,7 @@ def weightiest(questions: pa.Table, count: int) -> list[tuple[str, str, str, str
             f"{rates[name][0]:.2f} -> {rates[name][-1]:.2f}",
         )
         for name in top
+        if total[name] > 0
     ]
 
 

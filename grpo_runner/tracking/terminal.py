@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -34,6 +36,7 @@ class Terminal(Tracker):
         self._plain = not self._console.is_terminal or self._console.is_dumb_terminal
         self._live: Live | None = None
         self._gone = False
+        self._console.on_broken_pipe = self._reader_gone  # type: ignore[method-assign]  # rich's own one ends the process
 
     def announce(self, method_line: str, plan: Mapping[str, str], warnings: Sequence[str] = ()) -> None:
         """The method in one line, the plan as a table, and each warning in its own line."""
@@ -97,13 +100,14 @@ class Terminal(Tracker):
                 table.add_row(*line)
             self._print(table)
         questions = read_questions(self._dir)
-        if questions.num_rows:
-            table = self._table(
-                "largest weights of the run", "weight", "asked", "success rate first -> last", wide=True
-            )
-            for line in report.weightiest(questions, 3):
+        if lines := report.weightiest(questions, 3):
+            table = self._table("largest weights of the run", "weight", "asked", "success, first -> last", wide=True)
+            for line in lines:
                 table.add_row(*line)
             self._print(table)
+        elif questions.num_rows:
+            self._print(Text("No question had any weight: in every group, all answers earned the same."))
+        self._print(Text())
         for name, path in report.paths(self._dir):
             self._print(Text.assemble((f"{name:<10}", "dim"), path))
 
@@ -123,20 +127,22 @@ class Terminal(Tracker):
     def _table(self, first: str, *others: str, wide: bool = False) -> Table:
         table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
         # text of questions is cut at the column's width, so that each is one line
-        table.add_column(first, no_wrap=wide, overflow="ellipsis" if wide else "fold", max_width=60)
+        table.add_column(first, no_wrap=wide, overflow="ellipsis" if wide else "fold", max_width=60, ratio=1 if wide else None)
         for name in others:
-            table.add_column(name, justify="right")
+            table.add_column(name, justify="right", no_wrap=True)
         return table
 
     def _print(self, what: RenderableType) -> None:
         if self._gone:
             return
-        try:
-            if isinstance(what, Text):
-                self._console.print(what, soft_wrap=True)  # one line stays one line in a log
-            else:
-                self._console.print()
-                self._console.print(what)
-                self._console.print()
-        except OSError:  # the reader has gone
-            self._gone = True
+        if isinstance(what, Text):
+            self._console.print(what, soft_wrap=True)  # one line stays one line in a log
+        else:
+            self._console.print()
+            self._console.print(what)
+
+    def _reader_gone(self) -> None:
+        """What `| head` leaves: writes nothing more, also not at the end of the process, and the run goes on."""
+        self._gone = self._console.quiet = True
+        if self._console.file is sys.stdout:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -7,12 +7,14 @@ import netrc
 import os
 import secrets
 import shutil
+import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlparse
+from urllib.parse import ParseResult, urlparse
+from urllib.request import getproxies
 
 from ..files import write_atomic
 from ..schema import RunConfig
@@ -24,6 +26,7 @@ from .questions import COLUMNS, read_questions
 _ID = "run_id"  # wandb/run_id: the folder's own W&B id, so that a resume, also after a move, continues the same run
 _FIRST_TABLE = 512  # rows at which the table is first logged; then at each doubling, and at the end
 _TABLE_ROWS = 200_000  # W&B silently cuts longer tables; the rest goes into questions_2, questions_3, …
+_PROBE_SECONDS = 5.0
 _INIT_SECONDS = 30.0
 _TYPES: list[Any] = [{"int64": int, "float64": float, "string": str}[kind] for kind, _ in COLUMNS.values()]
 
@@ -32,7 +35,7 @@ def logged_in(environ: Mapping[str, str]) -> bool:
     """Whether W&B has a key: WANDB_API_KEY, or an entry for its host in the netrc file. The key is not kept."""
     if environ.get("WANDB_API_KEY"):
         return True
-    host = urlparse(environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname or ""
+    host = _server(environ).hostname or ""
     try:
         return netrc.netrc(environ.get("NETRC")).authenticators(host) is not None
     except (OSError, netrc.NetrcParseError):
@@ -47,6 +50,23 @@ def mode_of(setting: str, environ: Mapping[str, str]) -> Literal["online", "offl
         return "disabled"
     # without a key W&B would ask for one and wait
     return "online" if setting == "online" and logged_in(environ) else "offline"
+
+
+def reachable(environ: Mapping[str, str]) -> bool:
+    """Whether W&B's server takes a connection; behind a proxy only W&B itself can tell, so True."""
+    if getproxies():
+        return True
+    server = _server(environ)
+    try:
+        port = server.port or (80 if server.scheme == "http" else 443)
+        socket.create_connection((server.hostname, port), timeout=_PROBE_SECONDS).close()
+        return True
+    except (OSError, ValueError):
+        return False
+
+
+def _server(environ: Mapping[str, str]) -> ParseResult:
+    return urlparse(environ.get("WANDB_BASE_URL") or "https://api.wandb.ai")
 
 
 class WandbTracker(Tracker):
@@ -69,6 +89,9 @@ class WandbTracker(Tracker):
             return
         if mode == "offline" and config.tracking.wandb == "online":
             self._say("W&B has no key (WANDB_API_KEY, or `wandb login`): this run is recorded offline.")
+        if mode == "online" and not reachable(os.environ):
+            self._say("W&B's server cannot be reached: this run is recorded offline.")
+            mode = "offline"
         self._config, self._dir = config, Path(config.run_dir)
         self._last = self._logged_rows = 0
         with self._guarded("start"):
@@ -78,7 +101,8 @@ class WandbTracker(Tracker):
             except Exception as error:
                 if mode == "offline":
                     raise
-                self._say(f"W&B cannot be reached ({_line(error)}): this run is recorded offline.")
+                self._say(f"W&B refuses to start online ({_line(error)}): this run is recorded offline.")
+                self._free_run_id()
                 self._run = self._open(mode := "offline")
             self._catch_up()
             if mode == "offline":  # the new file holds all that these held
@@ -115,7 +139,7 @@ class WandbTracker(Tracker):
         if self._run is not None:
             with self._guarded("finish"):
                 run, self._run = self._run, None
-                run.finish(exit_code=1 if summary.get("status") == "failed" else 0, quiet=True)
+                run.finish(exit_code=1 if summary.get("status") == "failed" else 0)
 
     @property
     def _home(self) -> Path:
@@ -139,7 +163,7 @@ class WandbTracker(Tracker):
         # no host name, program path or git remote; nothing on the terminal
         settings = wandb.Settings(
             silent=True, quiet=True, console="off", init_timeout=_INIT_SECONDS, disable_git=True, disable_code=True,
-            save_code=False, x_disable_meta=True,
+            save_code=False, x_disable_meta=True, host="",
         )  # fmt: skip
         return wandb.init(
             project=tracking.project,
@@ -157,6 +181,14 @@ class WandbTracker(Tracker):
             reinit="create_new",
             settings=settings,
         )
+
+    @staticmethod
+    def _free_run_id() -> None:
+        """A failed start keeps the id in use until W&B's service ends; it may end where nobody else has a run in it."""
+        import wandb
+
+        if wandb.run is None:
+            wandb.teardown()
 
     def _catch_up(self) -> None:
         """Logs the rows of an earlier part of this run that W&B lacks, and the table as it stands."""

@@ -51,7 +51,7 @@ class RunFolder:
         """
         file = self.path / "config.yaml"
         mine = to_yaml(self.config)
-        if file.exists():
+        if file.exists() and (self.path / "metrics.jsonl").exists():  # before its first step, a run may still be corrected
             changed = differences(yaml.safe_load(file.read_text()) or {}, yaml.safe_load(mine))
             refused = [line for key, line in changed.items() if not self._may_change(key)]
             if refused:

@@ -15,7 +15,7 @@ from ..policy.batch import Batch, minibatches
 from ..policy.update import Trainer
 from ..rollout import Engine, Sampling
 from ..schema import RunConfig
-from ..tracking import Tracker
+from ..tracking import Tracker, wants_completions
 from ..types import Group, Question, Reward, Verdict
 from .checkpoint import Checkpoints
 from .metrics import step_completions, step_metrics, step_questions
@@ -79,7 +79,8 @@ def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
         times = {f"time/{name}_s": clock[i + 1] - clock[i] for i, name in enumerate(("rollout", "reward", "update"))}
         times = {"time/step_s": clock[-1] - clock[0], **times}
         run.tracker.questions(step, step_questions(groups, verdicts, rewards, advantages_QG, weights_NT, batch, update, step))
-        run.tracker.completions(step, step_completions(groups, verdicts, rewards, advantages_QG, step))
+        if wants_completions(config, step):
+            run.tracker.completions(step, step_completions(groups, verdicts, rewards, advantages_QG, step))
         run.tracker.step(step, step_metrics(groups, verdicts, rewards, weights_NT, update) | times)
         stopping = stop_asked()
         if stopping or (step + 1) % (config.checkpoint.every or config.steps) == 0 or step + 1 == config.steps:

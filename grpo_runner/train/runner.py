@@ -63,7 +63,7 @@ def run(config: RunConfig) -> Summary:
 def _train(config: RunConfig, folder: RunFolder, terminal: Terminal) -> Summary:
     began = time.perf_counter()
     method = checks.method_name(config)
-    tracker = Trackers([LocalTracker(), WandbTracker(), terminal])
+    tracker = Trackers([LocalTracker(), WandbTracker(terminal.say), terminal])
     reached, status = 0, "failed"
 
     def summary() -> Summary:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import struct
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -111,6 +113,23 @@ def fake():
         drive = staticmethod(drive)
 
     return Fake
+
+
+@pytest.fixture
+def no_drawing(monkeypatch):
+    """A small picture of the rows instead: the real one has its own tests and takes half a second to draw."""
+    from PIL import Image
+
+    from grpo_runner.tracking import charts
+
+    def small(table):
+        shade = zlib.crc32(repr(table["weight"].to_pylist()).encode())
+        buffer = io.BytesIO()
+        Image.frombytes("RGBA", (1, 1), shade.to_bytes(4, "little")).save(buffer, "PNG")
+        return buffer.getvalue()
+
+    monkeypatch.setattr(charts, "weight_scatter", lambda table, *_: table)
+    monkeypatch.setattr(charts, "png", small)
 
 
 def wandb_records(path: Path) -> Iterator[object]:

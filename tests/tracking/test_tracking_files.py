@@ -13,6 +13,8 @@ import zstandard
 from grpo_runner.errors import InputError, MachineError, NonFiniteError
 from grpo_runner.tracking import LocalTracker, Trackers, jsonl, wants_completions
 
+pytestmark = pytest.mark.usefixtures("no_drawing")
+
 
 def snapshot(config) -> dict[str, bytes]:
     """Every file of the run folder but those of W&B."""

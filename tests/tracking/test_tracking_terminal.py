@@ -14,6 +14,8 @@ from rich.console import Console
 
 from grpo_runner.tracking import LocalTracker, Terminal, Trackers, report
 
+pytestmark = pytest.mark.usefixtures("no_drawing")
+
 
 def console(terminal: bool, width: int = 100) -> Console:
     return Console(
@@ -66,7 +68,7 @@ def test_plain_output_word_for_word(make_config, fake):
     of = {right: 16 * (right / 8 * (1 - right / 8)) ** 0.5 / 64 for right in range(9)}
     q0, q1, q2 = 2 * (of[3] + of[6]), 2 * (of[1] + of[4] + of[7]), 2 * (of[2] + of[5])
     lines = squeezed(text)
-    at = lines.index("largest weights of the run weight asked success rate first -> last")
+    at = lines.index("largest weights of the run weight asked success, first -> last")
     assert lines[at + 1] == f"[b]5+1=? {q1:.4g} 6 0.12 -> 0.88"
     assert {lines[at + 2].split()[1], lines[at + 3].split()[1]} == {f"{q0:.4g}", f"{q2:.4g}"}
     for name in ("run", "metrics", "questions", "picture", "answers"):
@@ -118,9 +120,9 @@ def test_no_line_of_a_terminal_is_wider_than_it(make_config, fake, width):
     terminal = Terminal(console(True, width))
     terminal.start(make_config(), None)
     terminal.step(0, fake.metrics(0))
+    terminal.close()
     with terminal._console.capture() as capture:
         terminal._console.print(terminal._renderable())
-    terminal.close()
     lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", capture.get()).splitlines()
     assert len(lines) == 2
     assert all(len(line) <= width for line in lines)
@@ -132,7 +134,7 @@ def test_a_stop_before_the_first_evaluation_shows_what_there_is(make_config, fak
     terminal.finish({"status": "failed"})  # nothing was started
     assert screen.file.getvalue() == ""
     fake.drive(Trackers([LocalTracker(), terminal]), make_config(), None, 0, finish="failed")
-    assert squeezed(screen.file.getvalue())[0].startswith("run ")
+    assert squeezed(screen.file.getvalue())[1].startswith("run ")
 
 
 def test_a_reader_that_goes_away_stops_nothing(make_config, fake):

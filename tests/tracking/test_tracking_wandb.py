@@ -5,6 +5,11 @@ from __future__ import annotations
 import builtins
 import json
 import os
+import signal
+import socket
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,7 +41,14 @@ class Offline:
         self.history: dict[int, dict[str, object]] = {}
         self.config: dict[str, object] = {}
         self.artifacts = []
-        for record in read_wandb(self.file):
+        # W&B's own process may still be writing when `finish` returns; the exit record is the last
+        records = []
+        for _ in range(100):
+            records = list(read_wandb(self.file))
+            if any(record.WhichOneof("record_type") == "exit" for record in records):
+                break
+            time.sleep(0.1)
+        for record in records:
             kind = record.WhichOneof("record_type")
             if kind == "run":
                 self.run = record.run
@@ -51,11 +63,6 @@ class Offline:
                 self.artifacts.append(record.artifact)
             elif kind == "exit":
                 self.exit_code = record.exit.exit_code
-            elif kind == "request" and record.request.WhichOneof("request_type") == "partial_history":
-                part = record.request.partial_history
-                self.history.setdefault(part.step.num, {}).update(
-                    {item.key: json.loads(item.value_json) for item in part.item}
-                )
 
     def nested(self, step: int, key: str) -> dict[str, object]:
         """A value that is a dict: whole, or spread over keys like `weights/path`."""
@@ -103,7 +110,7 @@ def test_PB092_the_offline_file_holds_all_steps_the_table_the_picture_and_the_co
     assert found.config["advantage"] == {"baseline": "group_mean", "scale": "group_std", "ddof": 0, "eps": 0}
     assert found.config["seed"] == 0
     assert "run_dir" not in found.config
-    assert found.run.host == ""
+    assert socket.gethostname() not in found.file.read_bytes().decode(errors="replace")
     assert found.exit_code == 0
     # the artifact that an upload would need lies inside the run folder, and nothing was left in the user's home
     contents = [entry.local_path for artifact in found.artifacts for entry in artifact.manifest.contents]
@@ -115,10 +122,25 @@ def test_PB092_the_offline_file_holds_all_steps_the_table_the_picture_and_the_co
     assert capfd.readouterr() == ("", "")
 
 
+KILLED = """
+import dataclasses, os, signal, sys
+sys.path[:0] = sys.argv[2:]
+import conftest
+from grpo_runner.tracking import LocalTracker, Trackers, WandbTracker
+config = dataclasses.replace(conftest.BASE, run_dir=sys.argv[1])
+conftest.drive(Trackers([LocalTracker(), WandbTracker()]), config, None, 4, finish=None)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.usefixtures("no_drawing")
 def test_after_a_kill_and_a_resume_the_whole_history_is_in_one_file(make_config, fake, read_wandb):
     config = make_config()
-    killed = full()
-    fake.drive(killed, config, None, 4, finish=None)
+    here = Path(__file__).parent
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, config.run_dir, str(here), str(here.parents[1])], check=False
+    )
+    assert killed.returncode == -signal.SIGKILL
     first_id = (Path(config.run_dir) / "wandb" / "run_id").read_text()
     fake.drive(full(), config, 3, 6)
     found = Offline(config.run_dir, read_wandb)  # one file: the older is superseded
@@ -127,9 +149,9 @@ def test_after_a_kill_and_a_resume_the_whole_history_is_in_one_file(make_config,
     assert [row[0] for row in found.table(6)["data"]] == [step for step in range(6) for _ in range(4)]
     assert found.history[2]["eval/greedy/accuracy"] == fake.evaluation(2)["greedy/accuracy"]
     assert found.run.run_id == first_id
-    killed.members[1]._run.finish()  # what the kill of a real process does
 
 
+@pytest.mark.usefixtures("no_drawing")
 def test_PB091_two_runs_in_one_process_have_their_own_runs_and_folders(make_config, fake, read_wandb):
     for name in ("beta=0", "beta=0.04"):
         fake.drive(full(), make_config(name, run_name=name), None, 2)
@@ -142,6 +164,7 @@ def test_PB091_two_runs_in_one_process_have_their_own_runs_and_folders(make_conf
         assert all(path.startswith(str(one.file.parents[2])) for path in paths)
 
 
+@pytest.mark.usefixtures("no_drawing")
 def test_a_failed_run_leaves_its_table_and_its_exit_code(make_config, fake, read_wandb):
     config = make_config()
     fake.drive(full(), config, None, 3, finish="failed")
@@ -150,6 +173,7 @@ def test_a_failed_run_leaves_its_table_and_its_exit_code(make_config, fake, read
     assert found.exit_code == 1
 
 
+@pytest.mark.usefixtures("no_drawing")
 def test_the_table_is_logged_at_doublings_and_long_ones_in_parts(make_config, fake, read_wandb, monkeypatch):
     monkeypatch.setattr(wandb_tracker, "_FIRST_TABLE", 8)
     monkeypatch.setattr(wandb_tracker, "_TABLE_ROWS", 20)
@@ -161,6 +185,7 @@ def test_the_table_is_logged_at_doublings_and_long_ones_in_parts(make_config, fa
     assert found.nested(6, "questions_2")["nrows"] == 4
 
 
+@pytest.mark.usefixtures("no_drawing")
 def test_disabled_writes_nothing_and_does_not_import_wandb(make_config, fake, monkeypatch):
     refuse_wandb(monkeypatch)
     config = make_config()
@@ -182,6 +207,7 @@ def refuse_wandb(monkeypatch) -> None:
     monkeypatch.setattr(builtins, "__import__", refusing)
 
 
+@pytest.mark.usefixtures("no_drawing")
 def test_a_missing_package_is_one_line_and_the_run_goes_on(make_config, fake, monkeypatch):
     refuse_wandb(monkeypatch)
     said: list[str] = []
@@ -191,6 +217,7 @@ def test_a_missing_package_is_one_line_and_the_run_goes_on(make_config, fake, mo
     assert len((Path(config.run_dir) / "metrics.jsonl").read_text().splitlines()) == 2
 
 
+@pytest.mark.usefixtures("no_drawing")
 def test_a_failure_in_the_middle_is_one_line_and_the_run_goes_on(make_config, fake):
     said: list[str] = []
     tracker = full(said)
@@ -206,21 +233,41 @@ def test_a_failure_in_the_middle_is_one_line_and_the_run_goes_on(make_config, fa
     assert len((Path(config.run_dir) / "metrics.jsonl").read_text().splitlines()) == 3
 
 
-def test_unreachable_server_falls_back_to_offline(make_config, fake, monkeypatch, read_wandb):
+@pytest.mark.usefixtures("no_drawing")
+def test_an_unreachable_server_is_one_line_and_the_run_is_recorded_offline(make_config, fake, monkeypatch, read_wandb):
+    monkeypatch.setattr(wandb_tracker, "getproxies", dict)
     monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
+    with socket.socket() as listener:  # a port that nobody listens on
+        listener.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("WANDB_BASE_URL", f"http://127.0.0.1:{listener.getsockname()[1]}")
+        config = make_config()
+        config = replace(config, tracking=replace(config.tracking, wandb="auto"))
+        said: list[str] = []
+        fake.drive(full(said), config, None, 2)
+        assert not wandb_tracker.reachable(os.environ)
+        listener.listen()
+        assert wandb_tracker.reachable(os.environ)
+    assert said == ["W&B's server cannot be reached: this run is recorded offline."]
+    assert sorted(Offline(config.run_dir, read_wandb).history) == [0, 1, 2]
+
+
+@pytest.mark.usefixtures("no_drawing")
+def test_a_refused_online_start_falls_back_to_offline(make_config, fake, monkeypatch, read_wandb):
+    monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
+    monkeypatch.setattr(wandb_tracker, "reachable", lambda environ: True)
     real = WandbTracker._open
 
-    def unreachable(self, mode):
+    def refused(self, mode):
         if mode == "online":
-            raise TimeoutError("no answer in 30 s\ndetails")
+            raise PermissionError("this key may not write\ndetails")
         return real(self, mode)
 
-    monkeypatch.setattr(WandbTracker, "_open", unreachable)
+    monkeypatch.setattr(WandbTracker, "_open", refused)
     config = make_config()
-    config = replace(config, tracking=replace(config.tracking, wandb="auto"))
+    config = replace(config, tracking=replace(config.tracking, wandb="online"))
     said: list[str] = []
     fake.drive(full(said), config, None, 2)
-    assert said == ["W&B cannot be reached (no answer in 30 s): this run is recorded offline."]
+    assert said == ["W&B refuses to start online (this key may not write): this run is recorded offline."]
     assert sorted(Offline(config.run_dir, read_wandb).history) == [0, 1, 2]
 
 

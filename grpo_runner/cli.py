@@ -1,0 +1,271 @@
+"""The command line: verbs, flags and overrides in; runs, errors in a few lines and exit codes out.
+
+Only this module and config.py know Hydra. torch is imported when a run starts, not before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from . import __version__
+from .errors import InputError, Interrupted, RunnerError, nearest
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from .config import Source
+
+CRASHED = 1
+INFOS = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code: 0, that of errors.py, or 1 for a fault of ours."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        verb, rest = _verb(words)
+        return VERBS[verb][0](rest)
+    except RunnerError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt as interrupt:
+        if not interrupt.args:  # otherwise the run itself has said how to go on
+            print("Interrupted.", file=sys.stderr)
+        return Interrupted.exit_code
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        _crashed(error)
+        return CRASHED
+
+
+def train(words: Sequence[str]) -> int:
+    """Train one run or a sweep, or answer one of the flags that only show something."""
+    if {"-h", "--help"} & set(words):
+        return _help()
+    flags = _parse(words)
+    if flags.version:
+        print(f"grpo_runner {__version__}")
+        return 0
+    from . import config
+
+    directory = Path(flags.config_path).absolute() if flags.config_path else config.find()
+    source = config.Source(directory, flags.config_name)
+    overrides = [*flags.overrides, *_own_configs(flags.config_dir)]
+    if shows := _shows(flags):
+        return _hydra([*shows, *config.numeric(overrides)], source, _nothing)
+    planned = config.plan(overrides, flags.multirun, source)  # every run is checked before the first one starts
+    jobs = _Jobs(len(planned.configs) if planned.sweep else None)
+    try:
+        _hydra([*(["--multirun"] if planned.sweep else []), *planned.overrides], source, jobs.task())
+    except KeyboardInterrupt:
+        jobs.close("Sweep stopped; the same command goes on from there. ")
+        raise
+    return jobs.close("Sweep done. ")
+
+
+def merge(words: Sequence[str]) -> int:
+    """Write a run's adapter and its base as one model folder."""
+    if len(words) != 2 or any(word.startswith("-") for word in words):
+        raise InputError("Usage: python -m grpo_runner merge RUN_FOLDER OUTPUT_FOLDER")
+    from .policy.merge import merge as merge_adapter
+
+    merge_adapter(words[0], words[1])
+    return 0
+
+
+VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
+    "train": (train, "train one run, or a sweep with -m; this is what happens without a verb"),
+    "merge": (merge, "RUN_FOLDER OUTPUT_FOLDER: write a run's adapter and its base as one model folder"),
+}
+
+
+# --- the words of a command line
+
+
+def _verb(words: list[str]) -> tuple[str, list[str]]:
+    if not words or words[0].startswith(("-", "~", "+")) or "=" in words[0]:
+        return "train", words
+    if words[0] not in VERBS:
+        raise InputError(f'No verb "{words[0]}". Verbs: {", ".join(VERBS)}.{nearest(words[0], VERBS)}')
+    return words[0], words[1:]
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{message[0].upper()}{message[1:]}. All flags: --help")
+
+
+def _parse(words: Sequence[str]) -> argparse.Namespace:
+    """Hydra's flags, in any place among the overrides. Left out: --experimental-rerun, which reads a pickle."""
+    parser = _Parser(prog="grpo_runner", add_help=False, allow_abbrev=False)
+    parser.add_argument("overrides", nargs="*")
+    parser.add_argument("-m", "--multirun", action="store_true")
+    parser.add_argument("-c", "--cfg", choices=["job", "hydra", "all"])
+    parser.add_argument("-i", "--info", nargs="?", const="all", choices=INFOS)
+    parser.add_argument("-p", "--package")
+    parser.add_argument("-cp", "--config-path")
+    parser.add_argument("-cn", "--config-name", default="config")
+    parser.add_argument("-cd", "--config-dir")
+    parser.add_argument("-sc", "--shell-completion", action="store_true")
+    for flag in ("--help", "--version", "--hydra-help", "--resolve"):
+        parser.add_argument(flag, action="store_true")
+    flags, unknown = parser.parse_known_intermixed_args(list(words))
+    if unknown:
+        known = [option for action in parser._actions for option in action.option_strings]
+        raise InputError(f'No flag "{unknown[0]}".{nearest(unknown[0], known)} All flags: --help')
+    for word in flags.overrides:
+        if "=" not in word and not word.startswith("~"):
+            raise InputError(f'"{word}" is not an override: write key=value. A verb comes first: {", ".join(VERBS)}.')
+    return flags
+
+
+def _own_configs(folder: str | None) -> list[str]:
+    """The override for a user's folder of configs, read after conf/."""
+    if folder is None:
+        return []
+    path = Path(folder).absolute()
+    if not path.is_dir():
+        raise InputError(f"--config-dir={folder}: no such folder.")
+    quoted = str(path).replace("\\", "\\\\").replace("'", "\\'")
+    return [f"hydra.searchpath=['file://{quoted}']"]
+
+
+def _shows(flags: argparse.Namespace) -> list[str]:
+    """The flags that Hydra answers without a run, as Hydra takes them."""
+    valued = [(f"--{name}", value) for name in ("cfg", "info", "package") if (value := getattr(flags, name))]
+    switches = [name for name in ("hydra_help", "shell_completion", "resolve") if getattr(flags, name)]
+    shows = [word for pair in valued for word in pair] + [f"--{name.replace('_', '-')}" for name in switches]
+    if (flags.package or flags.resolve) and not flags.cfg:
+        raise InputError("--resolve and --package only go with --cfg job.")
+    if shows and flags.multirun:
+        raise InputError(f"{shows[0]} shows one run: leave out --multirun.")
+    return shows
+
+
+def _help() -> int:
+    from .config import find
+    from .helptext import show
+
+    show(find(), {name: text for name, (_, text) in VERBS.items()})
+    return 0
+
+
+# --- runs under Hydra
+
+
+class _Jobs:
+    """Runs what Hydra hands over, and keeps the exit codes: one that fails does not stop the others of a sweep."""
+
+    def __init__(self, total: int | None) -> None:
+        """`total`: runs of the sweep, 0 where its sweeper decides as it goes; None for a single run."""
+        self.total = total
+        self.codes: dict[str, int] = {}
+        self.process = os.getpid()
+
+    def task(self) -> Callable[[DictConfig], None]:
+        """The function for hydra.main, which wants a plain one."""
+
+        def job(composed: DictConfig) -> None:
+            self._run(composed)
+
+        return job
+
+    def close(self, title: str) -> int:
+        """Say how a sweep went; the worst exit code. Runs in a launcher's own processes leave no codes here."""
+        failed = [f"{name} (exit {code})" for name, code in self.codes.items() if code]
+        if self.total is not None:
+            done = len(self.codes) - len(failed)
+            count = f"{done} of {self.total or len(self.codes)} runs finished." if self.codes else ""
+            print(f"{title}{count}", flush=True)
+            if failed:
+                print(f"Failed: {', '.join(failed)}", file=sys.stderr)
+        return max(self.codes.values(), default=0)
+
+    def _run(self, composed: DictConfig) -> None:
+        from hydra.core.hydra_config import HydraConfig
+
+        from . import config
+
+        settings: Any = HydraConfig.get()
+        name = config.own_label(settings)
+        if self.total is not None:
+            print(f"[{settings.job.num + 1}/{self.total or '?'}] {name}", flush=True)
+        try:
+            from .train import run
+
+            run(config.resolve(composed, settings))
+            self.codes[name] = 0
+        except Interrupted as error:  # as an Exception it would end in Hydra, and the sweep would go on
+            print(error, file=sys.stderr)
+            raise KeyboardInterrupt("said") from None
+        except Exception as error:
+            if os.getpid() != self.process:  # a launcher's worker: Hydra carries the error to the process that waits
+                raise
+            if isinstance(error, RunnerError):
+                print(error, file=sys.stderr)
+            else:
+                _crashed(error)
+            self.codes[name] = error.exit_code if isinstance(error, RunnerError) else CRASHED
+        finally:
+            gc.collect()  # the next run of a sweep starts with the memory of this one
+
+
+def _nothing(composed: DictConfig) -> None:
+    """The task of flags that only show something."""
+
+
+def _hydra(words: Sequence[str], source: Source, task: Callable[[DictConfig], None]) -> int:
+    """Hand words to Hydra's own main, as if they had been typed after the program's name."""
+    import hydra
+
+    from . import config
+
+    wrap = hydra.main(config_path=str(source.directory), config_name=source.name, version_base=config.VERSION_BASE)
+    with _as_typed(words):
+        try:
+            wrap(task)()
+        except SystemExit as end:  # how Hydra ends after what it shows
+            return end.code if isinstance(end.code, int) else 0
+        except OSError as error:
+            if error.filename is None:
+                raise config.explain(error) from error
+            raise InputError(
+                f"{error.filename}: cannot be the run's folder ({error.strerror}).\n"
+                "Another one: hydra.run.dir=FOLDER, for a sweep hydra.sweep.dir=FOLDER"
+            ) from error
+        except Exception as error:
+            raise config.explain(error) from error
+    return 0
+
+
+@contextmanager
+def _as_typed(words: Sequence[str]) -> Iterator[None]:
+    """sys.argv as Hydra reads it, and Hydra's errors as exceptions in place of text and an exit."""
+    argv, full = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
+    sys.argv, os.environ["HYDRA_FULL_ERROR"] = ["grpo_runner", *words], "1"
+    try:
+        yield
+    finally:
+        sys.argv = argv
+        if full is None:
+            del os.environ["HYDRA_FULL_ERROR"]
+        else:
+            os.environ["HYDRA_FULL_ERROR"] = full
+
+
+def _crashed(error: Exception) -> None:
+    traceback.print_exception(error)
+    print(
+        f"\nThis is a fault in grpo_runner, not in your input ({type(error).__name__}). Please report the lines above.",
+        file=sys.stderr,
+    )

@@ -1,0 +1,109 @@
+"""Answers that their spelling decides: numbers, choice letters, times, ratios, numerals in a base. Pure and exact."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from .numbers import WORDS, Exact, exact
+
+# A gold written as a decimal may be a rounding of the exact value: at most half a unit in its last place, and at most
+# this much relative for an answer that is itself a decimal, or one per cent for a fraction that no decimal can write.
+DECIMAL_TOLERANCE = Fraction(1, 10_000)
+ROUNDING_TOLERANCE = Fraction(11, 1000)
+_CHOICE = re.compile(r"\(?([A-J])\)?\.?")
+_CHOICE_WITH_TEXT = re.compile(r"(?:\(([A-J])\)|([A-J])[.):])\s*(\S.*)", re.DOTALL)
+_TIME = re.compile(
+    r"(\d{1,2})\s*:\s*(\d{2})(?:\s*:\s*(\d{2}))?\s*(?:\\text\s*\{)?\s*([ap]\.?\s*m\.?)?\s*\}?", re.IGNORECASE
+)
+_RATIO = re.compile(r"\d+(?:\.\d+)?(?:\s*:\s*\d+(?:\.\d+)?)+")
+_BASED = re.compile(r"\(?([-+]?[0-9A-F.]+)\)?\s*_\s*\{?\s*(\d+|[a-z]+)\s*\}?")
+
+
+def by_spelling(answer: str, gold: str) -> tuple[bool, str] | None:
+    """(right or not, rule) for a gold that is a number, choice letter, time, ratio or based numeral; else None.
+
+    Both texts are tidied.
+    """
+    gold_number = number(gold)
+    answer_number = number(answer)
+    if gold_number is not None and answer_number is not None:
+        return numbers_agree(answer_number, gold_number), "number"
+    bare_gold = _unwrap(gold)
+    if choice := _CHOICE.fullmatch(bare_gold):
+        return _choice(_unwrap(answer), choice[1])
+    for pattern in (_BASED, _TIME, _RATIO):
+        if found := pattern.fullmatch(bare_gold):
+            plain = re.sub(r"^.*=\s*", "", _unwrap(answer))
+            other = pattern.fullmatch(plain)
+            # the base may be left to the question: 1011 for 1011_2
+            based = pattern is _BASED and plain == found[1]
+            return based or (other is not None and _notation(pattern, other, found)), "notation"
+    return None
+
+
+def _unwrap(text: str) -> str:
+    """Without text commands and without one pair of round brackets around a single letter."""
+    return re.sub(r"\\text\s*\{([^{}]*)\}", r"\1", text).strip().rstrip(".,;").strip()
+
+
+def _choice(answer: str, gold: str) -> tuple[bool, str] | None:
+    answer = re.sub(r"^(?:option|choice|answer)\s+", "", answer, flags=re.IGNORECASE)
+    if re.fullmatch(r"\(?[A-Ja-j]\)?\.?", answer):
+        return answer.strip("().").upper() == gold, "choice"
+    if found := _CHOICE_WITH_TEXT.fullmatch(answer):
+        others = re.search(r"\b[A-J]\b|\b(?:or|and)\b", found[3])
+        return (found[1] or found[2]) == gold and not others, "choice"
+    return None
+
+
+def _notation(pattern: re.Pattern[str], answer: re.Match[str], gold: re.Match[str]) -> bool:
+    if pattern is _BASED:
+        base = [str(WORDS.get(found[2], found[2])) for found in (answer, gold)]
+        return answer[1].lstrip("+") == gold[1].lstrip("+") and base[0] == base[1]
+    if pattern is _TIME:
+        halves = [re.sub(r"[.\s]", "", found[4] or "").lower() for found in (answer, gold)]
+        clocks = [tuple(int(part) for part in found.group(1, 2, 3) if part) for found in (answer, gold)]
+        return clocks[0] == clocks[1] and (not all(halves) or halves[0] == halves[1])
+    ratios = [[Fraction(part.strip()) for part in found[0].split(":")] for found in (answer, gold)]
+    return len(ratios[0]) == len(ratios[1]) and all(
+        a * ratios[1][0] == g * ratios[0][0] for a, g in zip(ratios[0], ratios[1], strict=True)
+    )
+
+
+def number(text: str) -> Exact | None:
+    """The exact value of a tidied text, also of a number word."""
+    found = _unwrap(text) if "\\text" in text else text
+    return exact(found.lower() if found.isalpha() else found)
+
+
+def numbers_agree(answer: Exact, gold: Exact, factor: Fraction = Fraction(1)) -> bool:
+    """Equal as values. A sum or product left undone is no result, unless the gold is one too."""
+    if gold.plain and not answer.plain:
+        return False
+    if answer.percent != gold.percent:
+        written = answer.value * 100 if answer.percent else gold.value * 100
+        bare = gold.value if answer.percent else answer.value
+        # the sign may be dropped or added (50 for 50%, and 50% for 50), but 0.5% is not 0.5
+        if written == bare and (gold.percent or abs(bare) > 1):
+            return True
+    return close(answer.value * factor, gold, answer.places is not None)
+
+
+def close(value: Fraction, gold: Exact, is_decimal: bool) -> bool:
+    """Is `value` the gold exactly, or, for a gold written as a decimal, what that decimal rounds? See the constants."""
+    if value == gold.value:
+        return True
+    if gold.places is None or gold.percent:
+        return False
+    difference, size = abs(value - gold.value), abs(gold.value)
+    if difference > Fraction(1, 2 * 10**gold.places):
+        return False
+    denominator = value.denominator
+    for prime in (2, 5):
+        while denominator % prime == 0:
+            denominator //= prime
+    if denominator == 1 or is_decimal:
+        return difference <= DECIMAL_TOLERANCE * size
+    two_figures = len(str(abs(gold.value.numerator))) > 1 and size * 10**gold.places >= 10
+    return two_figures and difference <= ROUNDING_TOLERANCE * size

@@ -1,0 +1,212 @@
+"""compose: overrides in, one frozen RunConfig out; numbers for groups; names of folders; YAML there and back."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
+
+import hydra
+import pytest
+from hydra.core.global_hydra import GlobalHydra
+
+import grpo_runner
+from grpo_runner import config as configs
+from grpo_runner import names
+from grpo_runner.config import compose, compose_sweep, load, numeric, to_yaml
+from grpo_runner.errors import InputError
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_plain_values_types_and_seed_0(here: Path) -> None:
+    config = compose(["seed=0", "optim.lr=1e-4", "clip.low=0", "lora.targets=[q_proj,v_proj]", "tracking.tags=[a]"])
+    assert config.seed == 0 and type(config.seed) is int
+    assert config.optim.lr == 1e-4 and config.optim.betas == (0.9, 0.999)
+    assert config.lora.targets == ("q_proj", "v_proj") and config.tracking.tags == ("a",)
+    assert compose(["seed=1"]).seed == 1
+    with pytest.raises(FrozenInstanceError):
+        config.seed = 3  # type: ignore[misc]
+
+
+def test_the_package_gives_compose_lazily() -> None:
+    assert grpo_runner.compose is compose
+    with pytest.raises(AttributeError):
+        _ = grpo_runner.no_such_name
+
+
+def test_interpolation_of_our_own_keys_works() -> None:
+    assert compose(["seed=7", "questions_per_step=${seed}"]).questions_per_step == 7
+
+
+# --- numbers for groups
+
+
+@pytest.mark.parametrize(
+    ("typed", "passed_on"),
+    [
+        ("beta=0.04", "beta.value=0.04"),
+        ("beta=0", "beta.value=0"),
+        ("beta=1e-3", "beta.value=1e-3"),
+        ("group_size=16", "group_size.value=16"),
+        ("++beta=0.1", "++beta.value=0.1"),
+        ("beta=0,0.04", "beta.value=0,0.04"),
+        ("group_size=8,16", "group_size.value=8,16"),
+        ("group_size=range(4,9)", "group_size.value=range(4,9)"),
+        ("beta=choice(0,0.04)", "beta.value=choice(0,0.04)"),
+        ("beta=-1", "beta.value=-1"),
+        ("beta=inf", "beta.value=inf"),
+        ("beta=no_kl", "beta=no_kl"),
+        ("beta=no_kl,small", "beta=no_kl,small"),
+        ("beta=glob(*)", "beta=glob(*)"),
+        ("beta.value=0.04", "beta.value=0.04"),
+        ("beta.estimator=k2", "beta.estimator=k2"),
+        ("seed=3", "seed=3"),
+        ("run_name=beta", "run_name=beta"),
+    ],
+)
+def test_numeric_shim(typed: str, passed_on: str) -> None:
+    assert numeric([typed]) == [passed_on]
+
+
+def test_a_number_sets_the_value_and_a_name_picks_the_file() -> None:
+    config = compose(["beta=0.01", "group_size=4"])
+    assert (config.beta.value, config.beta.estimator, config.group_size.value) == (0.01, "k3", 4)
+    assert compose(["beta=no_kl", "group_size=medium"]).beta.value == 0.0
+    assert compose(["beta=0"]).beta.value == 0.0
+
+
+def test_hydra_alone_refuses_the_number() -> None:
+    with (
+        hydra.initialize_config_dir(str(configs.find()), version_base="1.3"),
+        pytest.raises(ValueError, match="must be a string"),
+    ):
+        hydra.compose("config", ["beta=0.04"])
+
+
+def test_numbers_in_a_sweep() -> None:
+    found = [(c.beta.value, c.group_size.value) for c in compose_sweep(["beta=0,0.04", "group_size=8,16"])]
+    assert found == [(0.0, 8), (0.0, 16), (0.04, 8), (0.04, 16)]
+
+
+@pytest.mark.parametrize("mixed", [["beta=no_kl,0.04"], ["beta=no_kl", "beta=0.1"], ["group_size=8,medium"]])
+def test_names_and_numbers_are_not_mixed(mixed: list[str]) -> None:
+    with pytest.raises(InputError, match="both names and numbers") as caught:
+        compose(mixed)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+# --- names and folders
+
+
+@pytest.mark.parametrize(
+    ("overrides", "name"),
+    [
+        ([], "default"),
+        (["advantage=dr_grpo", "seed=1"], "advantage=dr_grpo,seed=1"),
+        (["seed=1", "advantage=dr_grpo"], "advantage=dr_grpo,seed=1"),
+        (["seed=1", "debug=cpu_smoke", "experiment=dr_grpo"], "dr_grpo,cpu_smoke,seed=1"),
+        (["beta.value=0.04", "group_size=4"], "beta=0.04,group_size=4"),
+        (["run_name=x", "sweep_name=y", "hydra.run.dir=z", "hydra/launcher=w"], "default"),
+        (["seed=1", "seed=2"], "seed=2"),
+        (["++seed=0"], "seed=0"),
+    ],
+)
+def test_labels(overrides: list[str], name: str) -> None:
+    assert names.label(overrides) == name
+
+
+def test_a_long_or_unfit_name_is_cut_safe_and_distinct() -> None:
+    one = names.label(["model.path=/models/a b/c"])
+    other = names.label(["model.path=/models/a_b/c"])
+    assert "/" not in one and " " not in one and one != other
+    long = [names.label([f"run.key={'x' * 300}{end}"]) for end in "ab"]
+    assert len(set(long)) == 2 and all(len(name) <= names.LONGEST for name in long)
+
+
+def test_run_folder_and_name(here: Path) -> None:
+    config = compose(["seed=1", "beta=0.01"])
+    assert (config.run_name, config.run_dir) == ("beta=0.01,seed=1", str(here / "outputs/beta=0.01,seed=1"))
+    assert compose(["run_name=x", "seed=1"]).run_dir == str(here / "outputs/x")
+    assert compose(["run_name=7"]).run_name == "7"
+    elsewhere = compose(["seed=1", f"hydra.run.dir={here}/a"])
+    assert (elsewhere.run_dir, elsewhere.run_name) == (str(here / "a"), "seed=1")
+
+
+def test_sweep_folders_are_named_by_what_differs(here: Path) -> None:
+    found = compose_sweep(["advantage=grpo,dr_grpo", "seed=0,1", "debug=cpu_smoke"])
+    sweep = here / "outputs/sweeps/cpu_smoke,by-advantage-seed"
+    expected = [sweep / f"advantage={a},seed={s}" for a in ("grpo", "dr_grpo") for s in (0, 1)]
+    assert [config.run_dir for config in found] == [str(folder) for folder in expected]
+    assert {config.sweep_name for config in found} == {"cpu_smoke,by-advantage-seed"}
+    # more seeds go on in the same folder
+    more = {config.run_dir for config in compose_sweep(["seed=0,1,2", "debug=cpu_smoke", "advantage=grpo,dr_grpo"])}
+    assert more > {str(folder) for folder in expected}
+
+
+def test_sweep_name_and_sweep_dir(here: Path) -> None:
+    named = compose_sweep(["sweep_name=night", "seed=range(2)"])
+    assert [config.run_dir for config in named] == [str(here / f"outputs/sweeps/night/seed={s}") for s in (0, 1)]
+    placed = compose_sweep([f"hydra.sweep.dir={here}/s", "beta=0,0.04", "seed=5"])
+    assert [config.run_dir for config in placed] == [str(here / f"s/beta={b}") for b in ("0", "0.04")]
+    assert [config.seed for config in placed] == [5, 5]
+
+
+def test_a_sweep_is_not_one_run() -> None:
+    with pytest.raises(InputError, match="sweep"):
+        compose(["experiment=grpo_vs_dr_grpo", "seed=0"])
+    with pytest.raises(InputError, match="multirun"):
+        compose(["seed=0,1"])
+
+
+def test_every_run_of_a_sweep_is_checked() -> None:
+    with pytest.raises(InputError, match=r"group_size=1:\ngroup_size=1 with"):
+        compose_sweep(["group_size=4,1"])
+
+
+def test_compose_leaves_a_notebooks_hydra_alone() -> None:
+    with hydra.initialize_config_dir(str(configs.find()), version_base="1.3"):
+        before = GlobalHydra.instance().hydra
+        compose()
+        assert GlobalHydra.instance().hydra is before
+
+
+# --- config.yaml
+
+
+def test_yaml_there_and_back_wherever_the_folder_lies(here: Path) -> None:
+    config = compose(["optim.lr=1e-6", "lora.targets=[q_proj]", "tracking.tags=[a,b]", "prompt=qwen_math", "seed=0"])
+    moved = here / "moved"
+    moved.mkdir()
+    (moved / "config.yaml").write_text(to_yaml(config))
+    assert str(here) not in to_yaml(config)
+    assert load(moved / "config.yaml") == replace(config, run_dir=str(moved))
+    assert load(moved / "config.yaml") != config
+
+
+@pytest.mark.parametrize(
+    ("text", "needle"),
+    [("", "no keys"), ("a: [", "not a readable"), ("seed: 0\n", "is missing"), ("- 1\n", "no keys")],
+)
+def test_a_bad_config_yaml_names_the_file(here: Path, text: str, needle: str) -> None:
+    file = here / "config.yaml"
+    file.write_text(text)
+    with pytest.raises(InputError, match=needle) as caught:
+        load(file)
+    assert str(file) in str(caught.value) and len(str(caught.value).splitlines()) <= 5
+    with pytest.raises(InputError, match="nowhere"):
+        load(here / "nowhere.yaml")
+
+
+def test_find_prefers_the_packages_own_conf(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = here / "site-packages/grpo_runner"
+    monkeypatch.setattr(configs, "__file__", str(package / "config.py"))
+    with pytest.raises(InputError, match="install"):
+        configs.find()
+    for folder in (package.parent / "conf", package / "conf"):
+        folder.mkdir(parents=True)
+        (folder / "config.yaml").write_text("")
+        assert configs.find() == folder

@@ -1,0 +1,146 @@
+"""conf/: every choice composes, every key is explained, and the experiments hold the papers' figures."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import asdict
+
+import pytest
+
+from grpo_runner import checks, helptext
+from grpo_runner.config import compose, compose_sweep, find
+
+CONF = find()
+CHOICES = sorted((file.parent.name, file.stem) for file in CONF.glob("*/*.yaml"))
+# choices that want something from the user, and what a user would give
+OWN_JOBS = ("experiment", "debug")  # these set keys of many groups
+GIVEN = {("reward", "custom"): ["reward.function=my_rewards:short_answers"]}
+KEY = re.compile(r"^( *)([\w.]+):")
+
+
+@pytest.mark.parametrize("turn", range(max(Counter(group for group, _ in CHOICES).values())))
+def test_every_choice_composes_and_validates(turn: int) -> None:
+    """One choice of each group at a time: as many turns as the largest group has choices."""
+    overrides = []
+    for group in dict.fromkeys(group for group, _ in CHOICES if group not in OWN_JOBS):
+        choices = [choice for other, choice in CHOICES if other == group]
+        choice = choices[turn % len(choices)]
+        overrides += [f"{group}={choice}", *GIVEN.get((group, choice), [])]
+    checks.check(compose(overrides))
+
+
+@pytest.mark.parametrize(("group", "choice"), [pair for pair in CHOICES if pair[0] in OWN_JOBS])
+def test_every_job_composes_and_validates(group: str, choice: str) -> None:
+    overrides = [f"{group}={choice}"]
+    sweeps = "mode: MULTIRUN" in (CONF / group / f"{choice}.yaml").read_text()
+    for config in compose_sweep([*overrides, "seed=0"]) if sweeps else [compose(overrides)]:
+        checks.check(config)
+
+
+def unexplained(text: str) -> list[str]:
+    """Keys of a YAML text without a comment line right above."""
+    lines = text.splitlines()
+    parents = {index for index, line in enumerate(lines) if re.search(r": [|>][-+]?$", line)}
+    found, block = [], None
+    for index, line in enumerate(lines):
+        match = KEY.match(line)
+        indent = len(line) - len(line.lstrip())
+        if block is not None and (indent > block or not line.strip()):
+            continue  # inside a block of text
+        block = indent if index in parents else None
+        if match and not lines[index - 1].lstrip().startswith("#"):
+            found.append(match[2])
+    return found
+
+
+@pytest.mark.parametrize(("group", "choice"), [pair for pair in CHOICES if pair[0] not in OWN_JOBS])
+def test_every_key_is_explained_above_it(group: str, choice: str) -> None:
+    text = (CONF / group / f"{choice}.yaml").read_text()
+    assert text.startswith("# ")
+    parts = ["correct", "format", "function"] if group == "reward" else []  # explained together, above `parts`
+    assert [key for key in unexplained(text) if key not in parts] == []
+
+
+def test_unexplained_finds_a_key_without_a_comment() -> None:
+    assert unexplained("# why\nlr: 1\nbetas: [0, 1]\n# text\nbody: |-\n  inner: x\n# last\nend: 1\n") == ["betas"]
+
+
+def test_experiments_say_what_they_are_on_their_second_line() -> None:
+    for group in OWN_JOBS:
+        for file in (CONF / group).glob("*.yaml"):
+            first, second, *_ = file.read_text().splitlines()
+            assert first == "# @package _global_"
+            assert second.startswith("# ")
+
+
+def test_help_describes_every_choice() -> None:
+    described = helptext.choices(CONF)
+    assert sorted((group, choice) for group, found in described.items() for choice in found) == CHOICES
+    assert all(text for found in described.values() for text in found.values())
+
+
+def test_defaults_are_grpo_as_deepseekmath_wrote_it() -> None:
+    config = compose()
+    assert (config.advantage.baseline, config.advantage.scale, config.advantage.ddof) == ("group_mean", "group_std", 0)
+    assert (config.loss_norm.kind, config.beta.value, config.beta.estimator) == ("sequence_mean", 0.04, "k3")
+    assert (config.clip.low, config.clip.high, config.optim.updates_per_rollout) == (0.2, 0.2, 1)
+    assert config.model.path == "embedded" and config.data.kind == "arithmetic" and config.lora.enabled
+    assert checks.method_name(config) == "GRPO"
+
+
+def test_quickstart_is_the_default_job() -> None:
+    named, plain = asdict(compose(["experiment=quickstart"])), asdict(compose())
+    assert {key for key in plain if named[key] != plain[key]} == {"run_name", "run_dir"}
+
+
+def test_experiment_dr_grpo_sets_the_whole_method() -> None:
+    config = compose(["experiment=dr_grpo"])
+    assert (config.advantage.scale, config.loss_norm.kind, config.beta.value) == ("none", "constant", 0.0)
+    assert checks.method_name(config) == "Dr. GRPO"
+    assert not [text for text in checks.warnings(config) if "Dr. GRPO" in text]
+
+
+def test_grpo_vs_dr_grpo_is_two_by_two_over_seeds() -> None:
+    configs = compose_sweep(["experiment=grpo_vs_dr_grpo", "seed=0,3"])
+    arms = [(config.advantage.scale, config.loss_norm.kind, config.seed) for config in configs]
+    expected = {(s, n, seed) for s in ("group_std", "none") for n in ("sequence_mean", "constant") for seed in (0, 3)}
+    assert len(arms) == 8 and set(arms) == expected
+    assert {config.beta.value for config in configs} == {0.0}
+    assert len({config.run_dir for config in configs}) == 8
+    ours = {"advantage", "loss_norm", "seed", "run_name", "run_dir"}
+    first = asdict(configs[0])
+    for config in configs:  # arms differ in the compared switches and in nothing else
+        assert {key for key, value in asdict(config).items() if value != first[key]} <= ours
+
+
+def test_deepseekmath_grpo_holds_section_4_2() -> None:
+    config = compose(["experiment=deepseekmath_grpo"])
+    assert config.model.path == "deepseek-ai/deepseek-math-7b-instruct"
+    assert (config.optim.lr, config.beta.value, config.group_size.value) == (1e-6, 0.04, 64)
+    assert (config.max_new_tokens, config.group_size.value * config.questions_per_step) == (1024, 1024)
+    assert (config.optim.updates_per_rollout, config.lora.enabled) == (1, False)
+    assert checks.method_name(config) == "GRPO"
+
+
+def test_dr_grpo_oat_zero_7b_holds_table_6() -> None:
+    config = compose(["experiment=dr_grpo_oat_zero_7b"])
+    assert config.model.path == "Qwen/Qwen2.5-Math-7B"
+    assert (config.group_size.value, config.questions_per_step, config.max_new_tokens) == (8, 128, 3000)
+    optim = config.optim
+    assert (optim.lr, optim.betas, optim.weight_decay, optim.max_grad_norm) == (1e-6, (0.9, 0.95), 0.0, 1.0)
+    assert (optim.schedule, optim.updates_per_rollout, optim.minibatch) == ("constant", 8, "response")
+    assert 128 * 8 // optim.updates_per_rollout == 128  # responses in an optimizer step
+    assert (config.clip.low, config.clip.high, config.beta.value, config.temperature) == (0.2, 0.2, 0.0, 1.0)
+    assert (config.loss_norm.kind, config.loss_norm.divisor) == ("constant", None)  # null: max_new_tokens, 3000
+    assert (config.rollout.top_p, config.rollout.top_k, config.reward.truncated) == (1.0, 0, "zero")
+    assert config.data.train.path is None and config.prompt.template.startswith("<|im_start|>system")
+    assert not config.lora.enabled
+    assert checks.method_name(config) == "Dr. GRPO"
+
+
+def test_cpu_smoke_is_small_and_gives_way_to_overrides() -> None:
+    config = compose(["debug=cpu_smoke"])
+    assert (config.steps, config.tracking.wandb, config.device) == (2, "disabled", "cpu")
+    assert compose(["debug=cpu_smoke", "steps=3", "group_size=16"]).group_size.value == 16
+    assert compose(["steps=3", "debug=cpu_smoke"]).steps == 3

@@ -1,0 +1,150 @@
+"""The reward: named parts, weights, truncation, and a user's own function with everything that it can do wrong."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grpo_runner.errors import InputError, NonFiniteError
+from grpo_runner.reward import check
+from grpo_runner.reward.compose import RewardOf, build
+from grpo_runner.schema import RewardConfig
+from grpo_runner.types import Completion, Finish, Group, Question, Reward
+
+
+def config(**changes: object) -> RewardConfig:
+    values: dict[str, object] = {
+        "parts": {"correct": 1.0}, "function": None, "extract": "box_or_marker", "truncated": "zero", "deadline_s": 5.0,
+        "workers": 1,
+    }  # fmt: skip
+    return RewardConfig(**(values | changes))  # type: ignore[arg-type]
+
+
+def group(name: str, gold: str, *texts: str, finish: Finish = Finish.EOS) -> Group:
+    completions = tuple(Completion((1,), text, (-0.5,), finish) for text in texts)
+    return Group(Question(name, f"question {name}", gold), (1, 2), completions)
+
+
+GROUPS = [
+    group("q1", "4", r"\boxed{4}", "The answer is 4.", r"\boxed{5}"),
+    group("q2", "7", r"\boxed{7}", "no", finish=Finish.LENGTH),
+]
+
+
+def rewards(reward_of: RewardOf, groups: list[Group] = GROUPS) -> list[list[Reward]]:
+    return reward_of(groups, [[check(c.text, one.question.gold) for c in one.completions] for one in groups])
+
+
+def totals(found: list[list[Reward]]) -> list[list[float]]:
+    return [[reward.total for reward in row] for row in found]
+
+
+def test_correct_is_the_verdict_and_a_truncated_answer_has_none() -> None:
+    assert totals(rewards(build(config()))) == [[1.0, 1.0, 0.0], [0.0, 0.0]]
+    assert totals(rewards(build(config(truncated="keep")))) == [[1.0, 1.0, 0.0], [1.0, 0.0]]
+
+
+def test_parts_are_weighted_and_kept_apart() -> None:
+    found = rewards(build(config(parts={"correct": 1.0, "format": 0.1})))
+    assert [dict(reward.parts) for reward in found[0]] == [
+        {"correct": 1.0, "format": 1.0}, {"correct": 1.0, "format": 0.0}, {"correct": 0.0, "format": 1.0},
+    ]  # fmt: skip
+    assert totals(found)[0] == pytest.approx([1.1, 1.0, 0.1])
+    assert totals(found)[1] == pytest.approx([0.1, 0.0])
+
+
+def test_format_under_answer_tag_wants_the_tags() -> None:
+    groups = [group("q", "4", "so</think> <answer>4</answer>", r"\boxed{4}", "so</think><answer>4</answer>")]
+    found = rewards(build(config(parts={"format": 1.0}, extract="answer_tag")), groups)
+    assert totals(found) == [[1.0, 0.0, 0.0]]
+
+
+def test_PB068_correctness_is_apart_from_the_reward() -> None:
+    reward_of = build(config(parts={"correct": 2.0, "format": -0.5}))
+    verdicts = [[check(c.text, one.question.gold) for c in one.completions] for one in GROUPS]
+    found = reward_of(GROUPS, verdicts)
+    assert totals(found) == [[1.5, 2.0, -0.5], [-0.5, 0.0]]
+    assert [[v.correct for v in row] for row in verdicts] == [[True, True, False], [True, False]]
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A user's module in the folder where the run starts."""
+    (tmp_path / "own_rewards.py").write_text(
+        "calls = []\n"
+        "def short(questions, golds, completions):\n"
+        "    calls.append((questions, golds, completions))\n"
+        "    return [1 / (1 + len(text)) for text in completions]\n"
+        "def too_few(**rows): return [0.0] * (len(rows['golds']) - 1)\n"
+        "def none(**rows): return [None] * len(rows['golds'])\n"
+        "def nan(**rows): return [0.0] * (len(rows['golds']) - 1) + [float('nan')]\n"
+        "def infinite(**rows): return [float('inf')] * len(rows['golds'])\n"
+        "def nothing(**rows): return None\n"
+        "number = 3\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield "own_rewards"
+    sys.modules.pop("own_rewards", None)
+
+
+def with_function(name: str) -> RewardOf:
+    return build(config(parts={"function": 1.0}, function=name))
+
+
+def test_a_users_function_is_called_once_with_every_completion(own: str) -> None:
+    found = rewards(with_function(f"{own}:short"))
+    questions, golds, completions = sys.modules[own].calls[0]
+    assert len(sys.modules[own].calls) == 1
+    assert golds == ["4", "4", "4", "7", "7"]
+    assert questions == ["question q1"] * 3 + ["question q2"] * 2
+    assert completions[4] == "no"
+    assert found[1][1].parts == {"function": pytest.approx(1 / 3)}
+
+
+def test_PB067_wrong_count_names_the_function_and_both_counts(own: str) -> None:
+    with pytest.raises(InputError, match=r"own_rewards:too_few returned 4 values for 5 completions"):
+        rewards(with_function(f"{own}:too_few"))
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("none", InputError, 'own_rewards:none returned None for question "q1"'),
+        ("nan", NonFiniteError, 'own_rewards:nan returned nan for question "q2"'),
+        ("infinite", NonFiniteError, 'own_rewards:infinite returned inf for question "q1"'),
+        ("nothing", InputError, "own_rewards:nothing must return"),
+    ],
+)
+def test_bad_values(own: str, name: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        rewards(with_function(f"{own}:{name}"))
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("own_rewards:shrt", 'has no "shrt". Did you mean "short"'),
+        ("own_rewards:number", "is int, not a function"),
+        ("no_such_module:f", "cannot import no_such_module"),
+        ("own_rewards.short", "Write it as package.module:name"),
+    ],
+)
+def test_what_cannot_be_imported_is_said_when_the_run_is_built(own: str, path: str, message: str) -> None:
+    with pytest.raises(InputError, match=r"reward\.function") as caught:
+        with_function(path)
+    assert message in str(caught.value)
+
+
+def test_an_unknown_part_names_the_nearest() -> None:
+    with pytest.raises(InputError, match=r'no part "corect". Did you mean "correct"'):
+        build(config(parts={"corect": 1.0}))
+
+
+@pytest.mark.parametrize(("parts", "function"), [({"function": 1.0}, None), ({"correct": 1.0}, "m:f")])
+def test_the_function_and_its_weight_go_together(parts: dict[str, float], function: str | None) -> None:
+    with pytest.raises(InputError, match="go together"):
+        build(config(parts=parts, function=function))
