@@ -13,9 +13,9 @@ import jinja2
 import jinja2.meta
 from jinja2.sandbox import SandboxedEnvironment
 
-from grpo_runner.errors import InputError, nearest
-from grpo_runner.schema import PromptConfig
-from grpo_runner.types import Question
+from .errors import InputError, nearest
+from .schema import PromptConfig
+from .types import Question
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

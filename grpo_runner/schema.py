@@ -199,7 +199,7 @@ class CheckpointConfig:
 class RunConfig:
     """Everything a run depends on. `grpo_runner.config.compose` makes one; `grpo_runner.train.run` runs it.
 
-    run_dir is where Hydra put the run (`hydra.run.dir`, or the sweep's sub-folder); every other field is a key of conf/.
+    run_dir is where Hydra put the run (`hydra.run.dir`, or the sweep's sub-folder); all other fields are keys of conf/.
     """
 
     model: ModelConfig

@@ -26,15 +26,26 @@ def main() -> int:
     parser.add_argument("overrides", nargs="*", help="Hydra overrides, as for the runner")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "grpo_runner", f"steps={arguments.steps}", "evaluation.every=0", "tracking=off"]
-        code = subprocess.run([*command, *arguments.overrides, f"hydra.run.dir={folder}/run"], stdout=subprocess.DEVNULL).returncode
+        command = [
+            sys.executable,
+            "-m",
+            "grpo_runner",
+            f"steps={arguments.steps}",
+            "evaluation.every=0",
+            "tracking=off",
+        ]
+        code = subprocess.run(
+            [*command, *arguments.overrides, f"hydra.run.dir={folder}/run"], stdout=subprocess.DEVNULL
+        ).returncode
         if code:
             return code
         rows = [json.loads(line) for line in (Path(folder) / "run" / "metrics.jsonl").read_text().splitlines()][1:]
     table = Table("part", "median ms", "fastest", "slowest", title=f"{len(rows)} steps {' '.join(arguments.overrides)}")
     for key in ("time/step_s", "time/rollout_s", "time/reward_s", "time/update_s"):
         values = [1000 * row[key] for row in rows]
-        table.add_row(key.removeprefix("time/").removesuffix("_s"), *(f"{f(values):.0f}" for f in (statistics.median, min, max)))
+        table.add_row(
+            key.removeprefix("time/").removesuffix("_s"), *(f"{f(values):.0f}" for f in (statistics.median, min, max))
+        )
     console = Console()
     console.print(table)
     # ru_maxrss is in kilobytes on Linux and in bytes on a Mac

@@ -314,7 +314,13 @@ ROWS = {
     "groups of 8 with right and wrong answers": "mixed groups of 8",
     "questions wrong in all samples": "never right",
 }
+KIND_COLUMNS = ("sampled", "worked accuracy", "direct accuracy")
 EVAL_SEED, EVAL_QUESTIONS, EVAL_SAMPLES = 0, 500, 64
+
+
+def shown(value: float | None) -> str:
+    """A figure in a table; a dash where there was nothing to take the mean of."""
+    return "-" if value is None else f"{value:.4g}"
 
 
 def card(model: Any, tokenizer: Any, seed: int) -> str:
@@ -323,7 +329,7 @@ def card(model: Any, tokenizer: Any, seed: int) -> str:
     figures = {name: value for name, value in found.items() if name != "right"} | {"seed": seed}
     (steps1, rate1, _), (steps2, rate2, worked) = PHASES
     kinds = [
-        f"| {n} | {k['questions']} | {k['sampled']:.3f} | {k['worked accuracy']:.3f} | {k['direct accuracy']:.3f} |"
+        f"| {n} | {k['questions']} | " + " | ".join(shown(k[name]) for name in KIND_COLUMNS) + " |"
         for n, k in found["by operations"].items()
     ]
     return CARD.format(
@@ -344,7 +350,7 @@ def card(model: Any, tokenizer: Any, seed: int) -> str:
         questions=EVAL_QUESTIONS,
         samples=EVAL_SAMPLES,
         eval_seed=EVAL_SEED,
-        table="\n".join(f"| {label} | {found[name]:.4g} |" for label, name in ROWS.items()),
+        table="\n".join(f"| {label} | {shown(found[name])} |" for label, name in ROWS.items()),
         kinds="\n".join(kinds),
         figures=json.dumps(figures, indent=2),
     )

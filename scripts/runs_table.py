@@ -36,7 +36,12 @@ def main(folders: list[str]) -> int:
     for file in files:
         summary = json.loads(file.read_text())
         arms[summary["method"]].append(summary)
-    table = Table("method", "seeds", *(f"{metric}, {what}" for metric in METRICS for what in ("before", "after", "change")), "seconds")
+    table = Table(
+        "method",
+        "seeds",
+        *(f"{metric}, {what}" for metric in METRICS for what in ("before", "after", "change")),
+        "seconds",
+    )
     for method, runs in sorted(arms.items()):
         cells = []
         for metric in METRICS:

@@ -67,8 +67,12 @@ def test_imports_point_one_way():
 
 def test_an_arrow_against_the_direction_is_seen():
     """Negative control."""
-    assert violations("algorithm", imported_rooms("from ..train.loop import train", ("grpo_runner", "algorithm"))) == {"train"}
-    assert violations("tracking", imported_rooms("def f():\n    import grpo_runner.policy.batch", ("grpo_runner",))) == {"policy"}
+    assert violations("algorithm", imported_rooms("from ..train.loop import train", ("grpo_runner", "algorithm"))) == {
+        "train"
+    }
+    assert violations(
+        "tracking", imported_rooms("def f():\n    import grpo_runner.policy.batch", ("grpo_runner",))
+    ) == {"policy"}
     assert violations("data", imported_rooms("from .. import prompts", ("grpo_runner", "data"))) == {"prompts"}
 
 

@@ -40,7 +40,7 @@ def no_scale(rewards_QG: Tensor, ddof: int, eps: float) -> Tensor:
 
 
 def group_std(rewards_QG: Tensor, ddof: int, eps: float) -> Tensor:
-    """(Q, 1) standard deviation of the group plus eps; infinite where the group has no variance, so that it weighs 0."""
+    """(Q, 1) standard deviation of the group plus eps; infinite where there is no variance, so that it weighs 0."""
     deviation_Q1 = rewards_QG.std(dim=1, correction=ddof, keepdim=True) + eps
     return deviation_Q1.masked_fill(zero_variance(rewards_QG)[:, None], torch.inf)
 

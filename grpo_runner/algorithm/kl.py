@@ -1,4 +1,4 @@
-"""Estimators of KL(policy || reference) from the log-probabilities of sampled tokens (Schulman 2020, "Approximating KL").
+"""Estimators of KL(policy || reference) from log-probabilities of sampled tokens (Schulman 2020, "Approximating KL").
 
 As a *loss*, each has its own gradient with respect to the policy's log-probability: k2 gives log(π/π_ref), on-policy an
 unbiased gradient of the reverse KL. k3 gives 1 - π_ref/π, which is the coefficient of DeepSeekMath eq. 20; its

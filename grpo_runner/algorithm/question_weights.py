@@ -23,8 +23,8 @@ def question_rows(
 ) -> list[dict[str, float | int | None]]:
     """One dict a question, in order: counts, advantages, weights and mean lengths.
 
-    rewards_QG: total rewards; correct_QG: bool, the checker's word; advantages_QG; token_weights_QGT: the coefficient of
-    each token's ∇log π before clipping and KL, with the loss norm in it; lengths_QG: tokens, EOS included. Values for
+    rewards_QG: total rewards; correct_QG: bool, the checker's word; advantages_QG; token_weights_QGT: each token's
+    coefficient of ∇log π before clipping and KL, with the loss norm in it; lengths_QG: tokens, EOS included. Values for
     "right" and "wrong" answers are means over those answers, None where the group has none.
     """
     rows: list[dict[str, float | int | None]] = []

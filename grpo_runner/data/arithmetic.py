@@ -14,9 +14,9 @@ import re
 from itertools import accumulate
 from typing import Literal
 
-from grpo_runner import rng
-from grpo_runner.errors import InputError, nearest
-from grpo_runner.types import Question
+from .. import rng
+from ..errors import InputError, nearest
+from ..types import Question
 
 Split = Literal["train", "eval"]
 SHARES = {2: 0.25, 3: 0.4, 4: 0.35}  # number of operands: share of the questions

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from grpo_runner import rng
-from grpo_runner.data import arithmetic, table
-from grpo_runner.errors import InputError
-from grpo_runner.schema import DataConfig, SourceConfig
-from grpo_runner.types import Question
+from .. import rng
+from ..errors import InputError
+from ..schema import DataConfig, SourceConfig
+from ..types import Question
+from . import arithmetic, table
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from grpo_runner import rng
-from grpo_runner.errors import InputError
+from .. import rng
+from ..errors import InputError
 
 
 def batch(count: int, step: int, questions_per_step: int, seed: int, short_batch: str) -> list[int]:

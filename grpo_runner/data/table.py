@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grpo_runner.errors import InputError, nearest
-from grpo_runner.schema import SourceConfig
+from ..errors import InputError, nearest
+from ..schema import SourceConfig
 
 SUFFIXES = (".jsonl", ".parquet")
 

@@ -96,8 +96,8 @@ class Batch:
 def minibatches(rows: int, group_size: int, updates: int, kind: str, seed: int, step: int) -> list[Tensor]:
     """Row indices of each optimizer step of a rollout.
 
-    `whole`: every update sees all rows (μ of DeepSeekMath's Algorithm 1). `response`: a permutation of the rows cut into
-    `updates` parts, groups split over them (Oat-Zero). `group`: the same with whole groups.
+    `whole`: every update sees all rows (μ of DeepSeekMath's Algorithm 1). `response`: a permutation of the rows cut
+    into `updates` parts, groups split over them (Oat-Zero). `group`: the same with whole groups.
     """
     if kind == "whole":
         return [torch.arange(rows)] * updates

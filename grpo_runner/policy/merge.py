@@ -24,7 +24,9 @@ def merge(run_dir: str, output: str) -> Path:
     if not (run / "config.yaml").is_file():
         raise InputError(f"merge: {run} is no run folder (no config.yaml in it).")
     if not (run / "adapter" / "adapter_config.json").is_file():
-        raise InputError(f"merge: {run} has no adapter/ yet. It is written when a run ends; with lora=off see its model/.")
+        raise InputError(
+            f"merge: {run} has no adapter/ yet. It is written when a run ends; with lora=off see its model/."
+        )
     if target.exists() and any(target.iterdir()):
         raise InputError(f"merge: {target} is not empty; give a new folder.")
     config = ModelConfig(**yaml.safe_load((run / "config.yaml").read_text())["model"])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import inspect
-import json
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 
 from ..errors import InputError
@@ -25,7 +25,9 @@ def choose_device(name: str) -> torch.device:
         name = next(kind for kind, present in available.items() if present)
     if not available[name]:
         present = ", ".join(kind for kind, there in available.items() if there)
-        raise InputError(f"device={name}: torch {torch.__version__} finds no such device here.\nAllowed: auto, {present}.")
+        raise InputError(
+            f"device={name}: torch {torch.__version__} finds no such device here.\nAllowed: auto, {present}."
+        )
     return torch.device(name)
 
 
@@ -37,18 +39,22 @@ def choose_dtype(name: str, device: torch.device) -> torch.dtype:
 
 
 def locate(path: str) -> str:
-    """The folder of the embedded model, a folder as given, or a hub id. Raises InputError for a folder that is not one."""
+    """The embedded model's folder, a folder as given, or a hub id. Raises InputError for a folder that is no model."""
     if path == "embedded":
         return str(EMBEDDED)
     folder = Path(path).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
-            raise InputError(f"model.path={path}: the folder has no config.json, so it is no Hugging Face model folder.")
+            raise InputError(
+                f"model.path={path}: the folder has no config.json, so it is no Hugging Face model folder."
+            )
         if not list(folder.glob("*.safetensors")):
             raise InputError(f"model.path={path}: the folder has no weights (no *.safetensors in it).")
         return str(folder)
     if path.startswith((".", "/", "~")) or path.count("/") > 1 or folder.is_file():
-        raise InputError(f"model.path={path}: no such folder.\nAllowed: a model folder, a hub id (owner/name), or embedded.")
+        raise InputError(
+            f"model.path={path}: no such folder.\nAllowed: a model folder, a hub id (owner/name), or embedded."
+        )
     return path
 
 
@@ -79,7 +85,7 @@ def _load(cls: Any, config: ModelConfig, **options: Any) -> Any:
     where = locate(config.path)
     try:
         return cls.from_pretrained(where, revision=config.revision, **options)
-    except (OSError, ValueError, ImportError, KeyError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"model.path={config.path} cannot be loaded ({type(error).__name__}).\n{reason}") from error
 
@@ -100,7 +106,7 @@ def forward_keywords(model: nn.Module) -> frozenset[str]:
 
 
 def attach_lora(model: nn.Module, config: LoraConfig, seed: int) -> nn.Module:
-    """Freeze the base and add a LoRA adapter (fp32 also on a bf16 base); B starts at 0, so the policy starts as the base.
+    """Freeze the base and add a LoRA adapter (fp32 also on a bf16 base); B is 0 at first, so the policy is the base.
 
     A is drawn under `seed` without touching the caller's generator. Raises InputError when targets match no module.
     """
@@ -120,7 +126,9 @@ def attach_lora(model: nn.Module, config: LoraConfig, seed: int) -> nn.Module:
             torch.manual_seed(seed)
             return get_peft_model(model, settings)  # type: ignore[arg-type]
     except ValueError as error:
-        kinds = sorted({name.rsplit(".", 1)[-1] for name, module in model.named_modules() if isinstance(module, nn.Linear)})
+        kinds = sorted(
+            {name.rsplit(".", 1)[-1] for name, module in model.named_modules() if isinstance(module, nn.Linear)}
+        )
         raise InputError(
             f"lora.targets={config.targets}: no such modules in this model.\nAllowed: all-linear, or names of {kinds}."
         ) from error

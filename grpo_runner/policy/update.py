@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ..algorithm import ESTIMATORS, clipped_surrogate, token_ratio
 from ..errors import NonFiniteError
+from .. import rng
 from ..schema import OptimConfig, RunConfig
 from .batch import Batch
 from .logprobs import completion_logprobs
@@ -57,7 +58,9 @@ class Trainer:
         )
         self.reference = Reference(model, config.lora.enabled) if config.beta.value > 0 else None
 
-    def update(self, batch: Batch, minibatches: Sequence[Tensor], weights_NT: Tensor, norm_NT: Tensor, step: int) -> Update:
+    def update(
+        self, batch: Batch, minibatches: Sequence[Tensor], weights_NT: Tensor, norm_NT: Tensor, step: int
+    ) -> Update:
         """Make one optimizer step for each minibatch. Raises NonFiniteError before a step that would spoil the policy.
 
         Where beta is 0, rows without weight are not computed at all, and a minibatch in which nothing has weight makes
@@ -77,7 +80,7 @@ class Trainer:
             minibatch = minibatch[wanted_N[minibatch]]
             if len(minibatch) == 0:
                 continue
-            with differentiated(self.model):
+            with differentiated(self.model), self._dropout_draws(step, number):
                 for piece in batch.microbatches(minibatch, self.config.optim.microbatch_tokens):
                     self._backward(batch, piece, weights_NT, norm_NT, old_NT, reference_NT, step, tally)
             norms.append(self._optimizer_step(batch, minibatch, step))
@@ -158,6 +161,16 @@ class Trainer:
                 scores_NT[piece, : values_BT.shape[1]] = values_BT.double().cpu()
         return scores_NT
 
+    @contextmanager
+    def _dropout_draws(self, step: int, number: int) -> Iterator[None]:
+        """Dropout's draws as a function of (seed, step, update), so that a resumed run repeats them."""
+        if not self.config.lora.dropout:
+            yield
+            return
+        with torch.random.fork_rng(devices=[self.device.index or 0] if self.device.type == "cuda" else []):
+            torch.manual_seed(rng.key(self.config.seed, "dropout", step, number) % 2**63)
+            yield
+
     def _precision(self) -> torch.autocast | nullcontext[None]:
         """bf16 arithmetic over fp32 parameters, where those are what is trained (full fine-tuning)."""
         return torch.autocast(self.device.type, torch.bfloat16) if self.autocast else nullcontext()
@@ -187,7 +200,9 @@ class _Tally:
         self.tokens = 0
         self.kl_N, self.tokens_N = torch.zeros(rows, dtype=torch.float64), torch.zeros(rows, dtype=torch.float64)
 
-    def add(self, rows: Tensor, mask: Tensor, ratio: Tensor, kl: Tensor, weights: Tensor, low: float, high: float) -> None:
+    def add(
+        self, rows: Tensor, mask: Tensor, ratio: Tensor, kl: Tensor, weights: Tensor, low: float, high: float
+    ) -> None:
         clipped = ((ratio > 1 + high) & (weights > 0)) | ((ratio < 1 - low) & (weights < 0))
         for name, values in (("kl", kl), ("ratio", ratio), ("clipped", clipped)):
             self.sums[name] += float((values * mask).double().sum())
@@ -208,7 +223,9 @@ def differentiated(model: nn.Module) -> Iterator[None]:
     """
     from transformers.modeling_layers import GradientCheckpointingLayer
 
-    switched = [m for name, m in model.named_modules() if isinstance(m, GradientCheckpointingLayer) or "lora_dropout" in name]
+    switched = [
+        m for name, m in model.named_modules() if isinstance(m, GradientCheckpointingLayer) or "lora_dropout" in name
+    ]
     for module in switched:
         module.training = True
     try:

@@ -1,4 +1,4 @@
-"""The native engine: one prefill a question, its KV cache shared out to the G samples, rows that leave when they end."""
+"""The native engine: one prefill a question, its KV cache given to all G samples, rows that leave when they end."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ class NativeEngine:
                 groups.append(Group(questions[slot], tuple(prompts[slot]), own))
         return groups
 
-    def _decode(self, prompts: list[tuple[int, ...]], first: int, group_size: int, sampling: Sampling) -> list[Completion]:
+    def _decode(
+        self, prompts: list[tuple[int, ...]], first: int, group_size: int, sampling: Sampling
+    ) -> list[Completion]:
         """All completions of one chunk, row = question · G + sample."""
         count = len(prompts) * group_size
         uniforms = np.stack([sampling.draws(first + row // group_size, row % group_size) for row in range(count)])
@@ -66,7 +68,9 @@ class NativeEngine:
             ended = torch.isin(tokens, eos)
             if sampling.stop:
                 written = tokens_NT[rows, : t + 1].tolist()
-                ended |= torch.tensor([ended_by_stop(self.tokenizer, ids, sampling.stop) for ids in written], device=self.device)
+                ended |= torch.tensor(
+                    [ended_by_stop(self.tokenizer, ids, sampling.stop) for ids in written], device=self.device
+                )
             lengths_N[rows[alive & ended]] = t + 1
             alive &= ~ended
             left = int(alive.sum())
@@ -75,7 +79,13 @@ class NativeEngine:
             if left < COMPACT_BELOW * len(rows):
                 kept = alive.nonzero().squeeze(1)
                 cache.batch_select_indices(kept)
-                rows, mask, positions, tokens, alive = rows[kept], mask[kept], positions[kept], tokens[kept], alive[kept]
+                rows, mask, positions, tokens, alive = (
+                    rows[kept],
+                    mask[kept],
+                    positions[kept],
+                    tokens[kept],
+                    alive[kept],
+                )
             mask = torch.cat([mask, mask.new_ones(len(rows), 1)], dim=1)
             logits, positions = self._forward(cache, tokens[:, None], mask, positions), positions + 1
         return self._close(tokens_NT, logprobs_NT, entropy_NT, lengths_N, sampling)

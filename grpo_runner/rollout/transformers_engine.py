@@ -59,9 +59,7 @@ class TransformersEngine:
             logits_processor=[drawn],
             stopping_criteria=[_StopStrings(self.tokenizer, sampling.stop, width)] if sampling.stop else None,
         )
-        return [
-            self._close(line, drawn, output[line, width:].tolist(), sampling.stop) for line in range(len(keys))
-        ]
+        return [self._close(line, drawn, output[line, width:].tolist(), sampling.stop) for line in range(len(keys))]
 
     def _close(self, line: int, drawn: _Drawn, ids: list[int], stop: tuple[str, ...]) -> Completion:
         """Cut one line of `generate` where its answer ended; what follows is padding."""
@@ -82,7 +80,9 @@ class _Drawn:
         self.entropies: list[Tensor] = []
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        uniforms_B = self.uniforms_BT[:, len(self.logprobs)].to(scores.device, torch.float32 if scores.device.type == "mps" else None)
+        uniforms_B = self.uniforms_BT[:, len(self.logprobs)].to(
+            scores.device, torch.float32 if scores.device.type == "mps" else None
+        )
         tokens_B, logprobs_B, entropy_B = choose(scores, uniforms_B, self.sampling)
         self.logprobs.append(logprobs_B.cpu())
         self.entropies.append(entropy_B.cpu())

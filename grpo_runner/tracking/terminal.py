@@ -127,7 +127,9 @@ class Terminal(Tracker):
     def _table(self, first: str, *others: str, wide: bool = False) -> Table:
         table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
         # text of questions is cut at the column's width, so that each is one line
-        table.add_column(first, no_wrap=wide, overflow="ellipsis" if wide else "fold", max_width=60, ratio=1 if wide else None)
+        table.add_column(
+            first, no_wrap=wide, overflow="ellipsis" if wide else "fold", max_width=60, ratio=1 if wide else None
+        )
         for name in others:
             table.add_column(name, justify="right", no_wrap=True)
         return table

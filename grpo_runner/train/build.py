@@ -58,7 +58,9 @@ def build(config: RunConfig, folder: Path, tracker: Tracker, say: Callable[[str]
 
     model, autocast = load_policy(config, device)
     trainer = Trainer(model, tokenizer.pad_token_id, config, device, autocast)
-    checkpoints = Checkpoints(folder / "checkpoints", config.checkpoint.keep, "adapter" if config.lora.enabled else "policy")
+    checkpoints = Checkpoints(
+        folder / "checkpoints", config.checkpoint.keep, "adapter" if config.lora.enabled else "policy"
+    )
     start = restore(checkpoints, trainer, say)
     engine = ENGINES[config.rollout.engine](model, tokenizer, eos_ids(model, tokenizer), config.rollout.batch_rows)
     grader = closing.enter_context(Grader(config.reward.workers, config.reward.deadline_s, config.reward.extract))
@@ -87,7 +89,13 @@ def build(config: RunConfig, folder: Path, tracker: Tracker, say: Callable[[str]
         checkpoints=checkpoints,
     )
     notes = [*sets.notes, *(text for text in (note, held_note, small_note) if text), *checks.warnings(config)]
-    return Built(parts, start, plan(parts, device, start), notes, partial(save_model, model, tokenizer, folder, config.lora.enabled))
+    return Built(
+        parts,
+        start,
+        plan(parts, device, start),
+        notes,
+        partial(save_model, model, tokenizer, folder, config.lora.enabled),
+    )
 
 
 def load_policy(config: RunConfig, device: torch.device) -> tuple[nn.Module, bool]:
@@ -131,12 +139,13 @@ def plan(parts: Parts, device: torch.device, start: int) -> dict[str, str]:
     trained = sum(parameter.numel() for parameter in parts.trainer.named.values())
     every = config.evaluation.every
     rows = config.questions_per_step * config.group_size.value
+    what = f"LoRA rank {config.lora.rank}" if config.lora.enabled else "all of the model"
     return {
         "steps": f"{config.steps}" + (f", going on from {start}" if start else ""),
         "optimizer steps": f"{config.steps * optim.updates_per_rollout} ({optim.updates_per_rollout} a rollout)",
         "questions": order.plan(len(parts.questions), config.questions_per_step, config.data.short_batch),
-        "samples": f"{rows} a step ({config.questions_per_step} questions × {config.group_size.value}), up to {config.max_new_tokens} tokens",
-        "trained": f"{trained:,} parameters ({f'LoRA rank {config.lora.rank}' if config.lora.enabled else 'all of the model'})",
+        "samples": f"{rows} a step ({config.group_size.value} a question), up to {config.max_new_tokens} tokens each",
+        "trained": f"{trained:,} parameters ({what})",
         "evaluation": f"every {every} steps on {config.evaluation.questions} held-out questions" if every else "never",
         "device": f"{device.type}, {choose_dtype(config.dtype, device)}".replace("torch.", ""),
     }

@@ -48,7 +48,10 @@ class Checkpoints:
             with disk_errors(final):
                 aside.mkdir()
                 for name, tensors in ((self.policy_file, policy), ("optimizer", optimizer)):
-                    save_file({key: value.detach().cpu().contiguous() for key, value in tensors.items()}, aside / f"{name}.safetensors")
+                    save_file(
+                        {key: value.detach().cpu().contiguous() for key, value in tensors.items()},
+                        aside / f"{name}.safetensors",
+                    )
                 write_json(aside / "state.json", {"step": step})
                 files = sorted(aside.iterdir())
                 write_json(aside / "MANIFEST.json", {"files": {file.name: _hash(file) for file in files}})
@@ -102,7 +105,14 @@ class Checkpoints:
             missing = {f"{self.policy_file}.safetensors", "optimizer.safetensors", "state.json"} - set(listed)
             if missing:
                 return f"{sorted(missing)[0]} is not in its manifest"
-            return next((f"{name} differs from its manifest" for name, digest in listed.items() if _hash(folder / name) != digest), None)
+            return next(
+                (
+                    f"{name} differs from its manifest"
+                    for name, digest in listed.items()
+                    if _hash(folder / name) != digest
+                ),
+                None,
+            )
         except FileNotFoundError as error:
             return f"{Path(str(error.filename)).name} is missing"
         except (ValueError, KeyError, TypeError, AttributeError, OSError):

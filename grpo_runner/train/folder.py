@@ -37,7 +37,7 @@ class RunFolder:
                 lock.acquire()
             except Timeout:
                 raise BusyError(
-                    f"{self.path}: another process is writing to this run folder.\nWait for it, or give another run_name."
+                    f"{self.path}: another process is writing to this run.\nWait for it, or give another run_name."
                 ) from None
         try:
             yield
@@ -51,26 +51,23 @@ class RunFolder:
         """
         file = self.path / "config.yaml"
         mine = to_yaml(self.config)
-        if file.exists() and (self.path / "metrics.jsonl").exists():  # before its first step, a run may still be corrected
-            changed = differences(yaml.safe_load(file.read_text()) or {}, yaml.safe_load(mine))
-            refused = [line for key, line in changed.items() if not self._may_change(key)]
+        started = (self.path / "metrics.jsonl").exists()  # before its first step, a run may still be corrected
+        if started and file.exists():
+            theirs = yaml.safe_load(file.read_text()) or {}
+            changed = differences(theirs, yaml.safe_load(mine))
+            refused = [line for key, line in changed.items() if not self._may_change(key, theirs)]
             if refused:
-                more = [f"… and {len(refused) - 3} more"] if len(refused) > 3 else []
-                raise InputError(
-                    "\n".join(
-                        [f"{self.path} holds a run with other settings, so this one cannot go on from it. Give another run_name."]
-                        + refused[:3]
-                        + more
-                    )
-                )
+                first = f"{self.path} holds a run with other settings; this one cannot go on from it."
+                more = [f"  … and {len(refused) - 3} more"] if len(refused) > 3 else []
+                raise InputError("\n".join([f"{first} Give another run_name.", *refused[:3], *more]))
             if not changed:
                 return
         write_atomic(file, mine.encode())
         write_atomic(self.path / "code.diff", git("diff", "HEAD").encode())
 
-    def _may_change(self, key: str) -> bool:
-        if key == "steps":  # more steps go on; a schedule that ends at `steps` would change the steps already made
-            return self.config.optim.schedule == "constant"
+    def _may_change(self, key: str, theirs: dict[str, Any]) -> bool:
+        if key == "steps":  # a run may be made longer, unless its schedule ends at `steps`
+            return self.config.steps > theirs["steps"] and self.config.optim.schedule == "constant"
         return any(key == allowed or key.startswith(allowed + ".") for allowed in MAY_CHANGE)
 
     def finished(self) -> dict[str, Any] | None:

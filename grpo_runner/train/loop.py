@@ -52,7 +52,7 @@ def sampling(config: RunConfig, step: int) -> Sampling:
 
 
 def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
-    """Make the steps from `start` on; gives the next step to make, which is config.steps unless a stop was asked for."""
+    """Make the steps from `start` on; gives the next step to make: config.steps unless a stop was asked for."""
     config, size = run.config, run.config.group_size.value
     baseline, norm, optim = config.advantage, config.loss_norm, config.optim
     budget = norm.divisor or config.max_new_tokens
@@ -78,7 +78,9 @@ def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
 
         times = {f"time/{name}_s": clock[i + 1] - clock[i] for i, name in enumerate(("rollout", "reward", "update"))}
         times = {"time/step_s": clock[-1] - clock[0], **times}
-        run.tracker.questions(step, step_questions(groups, verdicts, rewards, advantages_QG, weights_NT, batch, update, step))
+        run.tracker.questions(
+            step, step_questions(groups, verdicts, rewards, advantages_QG, weights_NT, batch, update, step)
+        )
         if wants_completions(config, step):
             run.tracker.completions(step, step_completions(groups, verdicts, rewards, advantages_QG, step))
         run.tracker.step(step, step_metrics(groups, verdicts, rewards, weights_NT, update) | times)

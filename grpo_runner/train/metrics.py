@@ -32,7 +32,9 @@ def step_metrics(
     flat = [verdict for row in verdicts for verdict in row]
     scored = [reward for row in rewards for reward in row]
     lengths = [len(answer.token_ids) for answer in answers]
-    entropies = [(answer.entropy, length) for answer, length in zip(answers, lengths, strict=True) if answer.entropy is not None]
+    entropies = [
+        (answer.entropy, length) for answer, length in zip(answers, lengths, strict=True) if answer.entropy is not None
+    ]
     rewards_QG = torch.tensor([[reward.total for reward in row] for row in rewards], dtype=torch.float64)
 
     def share(status: Status) -> float:
@@ -106,7 +108,9 @@ def step_completions(
     """One row a completion, with its text, for `completions/`."""
     rows: list[dict[str, object]] = []
     for slot, (group, judged, scored) in enumerate(zip(groups, verdicts, rewards, strict=True)):
-        triples: Sequence[tuple[Completion, Verdict, Reward]] = list(zip(group.completions, judged, scored, strict=True))
+        triples: Sequence[tuple[Completion, Verdict, Reward]] = list(
+            zip(group.completions, judged, scored, strict=True)
+        )
         for sample, (answer, verdict, reward) in enumerate(triples):
             rows.append(
                 {

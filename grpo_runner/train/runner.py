@@ -54,7 +54,7 @@ def run(config: RunConfig) -> Summary:
     with folder.locked():
         folder.prepare()
         if done := folder.finished():
-            terminal.say(f"{folder.path}: finished before, with {done['steps']} steps; nothing to do (another run_name starts anew)")
+            terminal.say(f"{folder.path}: finished before, with {done['steps']} steps; nothing to do")
             return Summary(**done)
         folder.reopen()
         return _train(config, folder, terminal)
@@ -97,7 +97,11 @@ def _train(config: RunConfig, folder: RunFolder, terminal: Terminal) -> Summary:
 def versions() -> dict[str, str]:
     """What the figures of a run depend on: this package with its commit, Python, and the libraries that compute."""
     libraries = {name: version(name) for name in ("torch", "transformers", "peft")}
-    return {"grpo_runner": __version__, "commit": git("rev-parse", "HEAD").strip(), "python": platform.python_version()} | libraries
+    return {
+        "grpo_runner": __version__,
+        "commit": git("rev-parse", "HEAD").strip(),
+        "python": platform.python_version(),
+    } | libraries
 
 
 def _first_and_last(evals: Path) -> tuple[dict[str, float], dict[str, float]]:

@@ -18,7 +18,12 @@ def of(rewards, baseline="group_mean", scale="group_std", ddof=0, eps=0.0, dtype
 
 @pytest.mark.parametrize(
     ("rewards", "right", "wrong"),
-    [((1, 0, 0, 1), 1, -1), ((1, 0, 0, 0), ROOT3, -1 / ROOT3), ((1, 1, 1, 0), 1 / ROOT3, -ROOT3), ((1, 0, 0, 0, 0), 2, -0.5)],
+    [
+        ((1, 0, 0, 1), 1, -1),
+        ((1, 0, 0, 0), ROOT3, -1 / ROOT3),
+        ((1, 1, 1, 0), 1 / ROOT3, -ROOT3),
+        ((1, 0, 0, 0, 0), 2, -0.5),
+    ],
 )
 def test_the_papers_worked_groups_under_population_std(rewards, right, wrong):
     expected = torch.tensor([right if reward else wrong for reward in rewards], dtype=torch.float64)
@@ -78,14 +83,19 @@ def test_pb011_equal_questions_are_two_groups():
 
 
 def test_zero_variance_compares_and_does_not_round():
-    assert zero_variance(torch.tensor([[0.1, 0.1, 0.1], [0.1, 0.1, 0.1 + 1e-9]], dtype=torch.float64)).tolist() == [True, False]
+    assert zero_variance(torch.tensor([[0.1, 0.1, 0.1], [0.1, 0.1, 0.1 + 1e-9]], dtype=torch.float64)).tolist() == [
+        True,
+        False,
+    ]
 
 
 GROUPS = st.lists(st.floats(-10, 10, allow_nan=False, width=32), min_size=2, max_size=16)
 
 
 @settings(max_examples=200, deadline=None)
-@given(rewards=GROUPS, shift=st.sampled_from([-4.0, 0.5, 8.0]), baseline=st.sampled_from(["group_mean", "leave_one_out"]))
+@given(
+    rewards=GROUPS, shift=st.sampled_from([-4.0, 0.5, 8.0]), baseline=st.sampled_from(["group_mean", "leave_one_out"])
+)
 def test_sums_to_zero_ignores_a_shift_and_is_never_nan(rewards, shift, baseline):
     spread = max(rewards) - min(rewards)
     if 0 < spread < 1e-3:  # a shift in binary floating point may then swallow the differences themselves
@@ -94,7 +104,9 @@ def test_sums_to_zero_ignores_a_shift_and_is_never_nan(rewards, shift, baseline)
         found = of([rewards], baseline, scale, dtype=torch.float64)
         assert torch.isfinite(found).all()
         assert abs(float(found.sum())) < 1e-6
-        torch.testing.assert_close(of([[r + shift for r in rewards]], baseline, scale, dtype=torch.float64), found, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(
+            of([[r + shift for r in rewards]], baseline, scale, dtype=torch.float64), found, rtol=1e-6, atol=1e-6
+        )
 
 
 @settings(max_examples=100, deadline=None)

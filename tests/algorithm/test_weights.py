@@ -27,7 +27,10 @@ def test_lengths_100_and_400_under_one_over_length():
 
 
 def test_pb025_the_constant_is_the_budget_whatever_the_padding():
-    narrow, wide = loss_norm(mask_of(5, 9, width=64), "constant", 1024), loss_norm(mask_of(5, 9, width=512), "constant", 1024)
+    narrow, wide = (
+        loss_norm(mask_of(5, 9, width=64), "constant", 1024),
+        loss_norm(mask_of(5, 9, width=512), "constant", 1024),
+    )
     assert narrow[0, 0].item() == wide[0, 0].item() == pytest.approx(1 / (2 * 1024))
     assert narrow.sum().item() == wide.sum().item() == pytest.approx(14 / 2048)
 
@@ -36,7 +39,10 @@ def test_pb022_token_mean_counts_the_whole_batch():
     """Lengths 1 and 3, advantages +1 and -1: the weights sum to (1 - 3) / 4; a mean per micro-batch would give 0."""
     weights, _ = token_weights(torch.tensor([1.0, -1.0]), mask_of(1, 3), [torch.arange(2)], "token_mean", 10)
     assert weights.sum().item() == pytest.approx(-0.5)
-    one_by_one = [token_weights(torch.tensor([a]), mask_of(n), [torch.arange(1)], "token_mean", 10)[0].sum() for a, n in ((1.0, 1), (-1.0, 3))]
+    one_by_one = [
+        token_weights(torch.tensor([a]), mask_of(n), [torch.arange(1)], "token_mean", 10)[0].sum()
+        for a, n in ((1.0, 1), (-1.0, 3))
+    ]
     assert sum(one_by_one).item() == pytest.approx(0.0)  # negative control: the wrong rule gives the wrong number
 
 
@@ -60,7 +66,10 @@ def test_padding_and_row_order_change_nothing(kind):
 
 
 def test_pb034_clipping_table():
-    advantage, ratio = torch.tensor([1.0, -1.0, 1.0, -1.0, -1.0]), torch.tensor([1.5, 1.5, 0.5, 0.5, 10.0], requires_grad=True)
+    advantage, ratio = (
+        torch.tensor([1.0, -1.0, 1.0, -1.0, -1.0]),
+        torch.tensor([1.5, 1.5, 0.5, 0.5, 10.0], requires_grad=True),
+    )
     value = clipped_surrogate(ratio, advantage, 0.2, 0.2)
     value.sum().backward()
     assert value.tolist() == pytest.approx([1.2, -1.5, 0.5, -0.8, -10.0])
@@ -68,7 +77,9 @@ def test_pb034_clipping_table():
 
 
 def test_pb038_the_ratio_is_per_token():
-    assert token_ratio(torch.full((1, 3), -0.9), torch.full((1, 3), -1.0)).tolist()[0] == pytest.approx([math.exp(0.1)] * 3)
+    assert token_ratio(torch.full((1, 3), -0.9), torch.full((1, 3), -1.0)).tolist()[0] == pytest.approx(
+        [math.exp(0.1)] * 3
+    )
 
 
 def test_pb040_kl_values_and_gradients():
@@ -85,7 +96,9 @@ def test_deepseekmath_eq_20_coefficient(rho, coefficient):
     """beta 0.04, advantage +1: the coefficient of ∇log π is Â + β(π_ref/π - 1)."""
     logprob = torch.tensor(-1.0, dtype=torch.float64, requires_grad=True)
     ratio = token_ratio(logprob, logprob.detach())
-    loss = -clipped_surrogate(ratio, torch.tensor(1.0), 0.2, 0.2) + 0.04 * ESTIMATORS["k3"](logprob, logprob.detach() + math.log(rho))
+    loss = -clipped_surrogate(ratio, torch.tensor(1.0), 0.2, 0.2) + 0.04 * ESTIMATORS["k3"](
+        logprob, logprob.detach() + math.log(rho)
+    )
     loss.backward()
     assert -logprob.grad.item() == pytest.approx(coefficient)
 
@@ -101,7 +114,9 @@ def test_the_gradient_of_k3_as_a_loss_is_the_forward_kl_s():
 
     forward = gradient((reference.exp() * (reference - policy)).sum())
     reverse = gradient((policy.exp() * (policy - reference)).sum())
-    sampled = {name: gradient((policy.exp().detach() * ESTIMATORS[name](policy, reference)).sum()) for name in ("k2", "k3")}
+    sampled = {
+        name: gradient((policy.exp().detach() * ESTIMATORS[name](policy, reference)).sum()) for name in ("k2", "k3")
+    }
     torch.testing.assert_close(sampled["k3"], forward)
     torch.testing.assert_close(sampled["k2"], reverse)
     assert (sampled["k3"] - reverse).abs().max() > 0.01  # negative control
@@ -134,11 +149,13 @@ def test_question_weight_of_the_std(p, expected):
 
 
 def test_the_constant_divisor_carries_lengths_into_the_weight():
-    row, advantage = rows_for(2, scale="none", kind="constant", budget=100, right=10, wrong=40)
+    row, _ = rows_for(2, scale="none", kind="constant", budget=100, right=10, wrong=40)
     assert row["weight_up"] == pytest.approx(2 * 10 * 0.75 / (8 * 100))
     assert row["weight_down"] == pytest.approx(-6 * 40 * 0.25 / (8 * 100))
     assert row["weight"] == pytest.approx(row["weight_up"] - row["weight_down"])
-    assert row["weight_per_token_right"] == pytest.approx(0.75 / 800) and row["weight_per_token_wrong"] == pytest.approx(0.25 / 800)
+    assert row["weight_per_token_right"] == pytest.approx(0.75 / 800) and row[
+        "weight_per_token_wrong"
+    ] == pytest.approx(0.25 / 800)
     assert (row["length_right"], row["length_wrong"], row["length_mean"]) == (10, 40, 32.5)
     assert (row["advantage_right"], row["advantage_wrong"]) == (0.75, -0.25)
 

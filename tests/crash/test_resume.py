@@ -15,8 +15,22 @@ import pytest
 from safetensors.torch import load_file
 
 STEPS = 5
-JOB = ["steps=5", "questions_per_step=4", "group_size=4", "evaluation.every=2", "evaluation.questions=8", "evaluation.samples=1"]
-JOB += ["tracking=off", "data.train_size=64", "data.eval_size=8", "max_new_tokens=16", "tracking.completions_every=2", "optim.lr=0.003"]
+JOB = [
+    "steps=5",
+    "questions_per_step=4",
+    "group_size=4",
+    "evaluation.every=2",
+    "evaluation.questions=8",
+    "evaluation.samples=1",
+]
+JOB += [
+    "tracking=off",
+    "data.train_size=64",
+    "data.eval_size=8",
+    "max_new_tokens=16",
+    "tracking.completions_every=2",
+    "optim.lr=0.003",
+]
 
 
 def start(folder: Path, *extra: str) -> subprocess.Popen:
@@ -32,7 +46,10 @@ def finish(folder: Path, *extra: str) -> str:
 
 
 def without_times(path: Path) -> list[dict]:
-    return [{k: v for k, v in json.loads(line).items() if not k.startswith("time/")} for line in path.read_text().splitlines()]
+    return [
+        {k: v for k, v in json.loads(line).items() if not k.startswith("time/")}
+        for line in path.read_text().splitlines()
+    ]
 
 
 def results(folder: Path) -> dict:

@@ -22,11 +22,15 @@ def test_pass_at_k_is_the_share_of_subsets_with_a_right_answer(samples):
 
 def test_pb073_groups_of_two_questions_scored_once_each():
     def group(name, *lengths):
-        completions = tuple(Completion(tuple(range(n)), "", (), Finish.LENGTH if n == 9 else Finish.EOS) for n in lengths)
+        completions = tuple(
+            Completion(tuple(range(n)), "", (), Finish.LENGTH if n == 9 else Finish.EOS) for n in lengths
+        )
         return Group(Question(name, name, "1"), (1,), completions)
 
     right, wrong, none = Verdict(Status.CORRECT), Verdict(Status.WRONG), Verdict(Status.NO_ANSWER)
-    found = summarise([group("a", 3, 5), group("b", 9, 3), group("c", 1, 1)], [[right, wrong], [right, right], [wrong, none]])
+    found = summarise(
+        [group("a", 3, 5), group("b", 9, 3), group("c", 1, 1)], [[right, wrong], [right, right], [wrong, none]]
+    )
     assert found["accuracy"] == pytest.approx(3 / 6)
     assert found["pass@2"] == pytest.approx(2 / 3)
     assert found["length_mean"] == pytest.approx(22 / 6)

@@ -15,10 +15,15 @@ from grpo_runner.rollout import NativeEngine, Sampling, TransformersEngine
 from grpo_runner.schema import ModelConfig
 from grpo_runner.types import Question
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine"),
+]
 
 
-@pytest.mark.parametrize("extra", [[], ["lora=off"], ["model.gradient_checkpointing=true"], ["optim.updates_per_rollout=2"]])
+@pytest.mark.parametrize(
+    "extra", [[], ["lora=off"], ["model.gradient_checkpointing=true"], ["optim.updates_per_rollout=2"]]
+)
 def test_two_steps_in_bfloat16(tmp_path, extra):
     config = compose(["debug=cpu_smoke", "device=cuda", "dtype=bfloat16", *extra])
     summary = run(dataclasses.replace(config, run_dir=str(tmp_path / "run")))

@@ -17,7 +17,10 @@ from grpo_runner.policy.update import Trainer, differentiated, learning_rate
 from tests.helpers import changed, random_groups, tiny_llama
 
 CPU = torch.device("cpu")
-CONFIG = changed(compose(["beta=0.04", "lora.rank=2", "optim.max_grad_norm=null", "temperature=0.7", "max_new_tokens=16"]), run_dir="unused")
+CONFIG = changed(
+    compose(["beta=0.04", "lora.rank=2", "optim.max_grad_norm=null", "temperature=0.7", "max_new_tokens=16"]),
+    run_dir="unused",
+)
 
 
 def lora_model(seed=0, moved=True):
@@ -37,7 +40,9 @@ def gradients(config, model, batch, advantages_N, kind, parts=None):
     caught = {}
 
     def catch():
-        caught.update({name: parameter.grad.clone() for name, parameter in trainer.named.items() if parameter.grad is not None})
+        caught.update(
+            {name: parameter.grad.clone() for name, parameter in trainer.named.items() if parameter.grad is not None}
+        )
 
     trainer.optimizer.step = catch
     parts = parts or [torch.arange(len(batch.completions))]
@@ -61,7 +66,9 @@ def test_the_gradient_is_the_coefficient_times_grad_logprob(kind, beta):
     found, _ = gradients(changed(CONFIG, beta__value=beta), model, batch, advantages_N, kind)
 
     total = sum(len(completion) for completion in batch.completions)
-    expected = {name: torch.zeros_like(parameter) for name, parameter in model.named_parameters() if parameter.requires_grad}
+    expected = {
+        name: torch.zeros_like(parameter) for name, parameter in model.named_parameters() if parameter.requires_grad
+    }
     for row in range(12):
         logprobs = row_logprobs(model, batch, row, 0.7)
         with torch.no_grad(), model.disable_adapter():
@@ -69,7 +76,9 @@ def test_the_gradient_is_the_coefficient_times_grad_logprob(kind, beta):
         norm = {"sequence_mean": 1 / (12 * len(logprobs)), "constant": 1 / (12 * 16), "token_mean": 1 / total}[kind]
         coefficient = norm * (advantages_N[row] + beta * (rho - 1)).detach()
         for (name, _), gradient in zip(
-            expected.items(), torch.autograd.grad((coefficient * logprobs).sum(), [dict(model.named_parameters())[n] for n in expected]), strict=True
+            expected.items(),
+            torch.autograd.grad((coefficient * logprobs).sum(), [dict(model.named_parameters())[n] for n in expected]),
+            strict=True,
         ):
             expected[name] -= gradient  # the optimizer minimises
     for name, value in expected.items():
@@ -88,7 +97,9 @@ def test_pb023_gradients_do_not_depend_on_micro_batches(kind):
     batch, advantages_N = Batch.of(random_groups(2, 4)), torch.linspace(-1, 1.3, 8, dtype=torch.float64)
     whole, stats = gradients(changed(CONFIG, optim__microbatch_tokens=10_000), lora_model(), batch, advantages_N, kind)
     for tokens in (1, 20, 45):
-        cut, cut_stats = gradients(changed(CONFIG, optim__microbatch_tokens=tokens), lora_model(), batch, advantages_N, kind)
+        cut, cut_stats = gradients(
+            changed(CONFIG, optim__microbatch_tokens=tokens), lora_model(), batch, advantages_N, kind
+        )
         for name in whole:
             torch.testing.assert_close(cut[name], whole[name], rtol=1e-9, atol=1e-12)
         assert cut_stats.kl == pytest.approx(stats.kl, rel=1e-9)  # PB094: metrics neither
@@ -140,7 +151,10 @@ def test_pb032_without_weight_nothing_moves_not_even_moments():
     trainer, parts = Trainer(model, 0, config, CPU, autocast=False), [torch.arange(8)]
     live, norm_NT = token_weights(torch.linspace(-1, 1, 8), batch.mask_NT, parts, "sequence_mean", 16)
     trainer.update(batch, parts, live, norm_NT, 0)
-    before = copy.deepcopy({name: value.detach() for name, value in trainer.named.items()}), copy.deepcopy(trainer.state())
+    before = (
+        copy.deepcopy({name: value.detach() for name, value in trainer.named.items()}),
+        copy.deepcopy(trainer.state()),
+    )
     update = trainer.update(batch, parts, torch.zeros_like(live), norm_NT, 1)
     assert update.updates == 0 and update.grad_norm is None and update.ratio_mean is None and update.kl is None
     assert all(torch.equal(before[0][name], value) for name, value in trainer.named.items())
@@ -186,7 +200,9 @@ def test_an_infinite_gradient_stops_before_the_step():
 def test_minibatches_are_a_partition(kind):
     parts = minibatches(24, 4, 3, kind, seed=0, step=5)
     assert sorted(torch.cat(parts).tolist()) == list(range(24)) and [len(part) for part in parts] == [8, 8, 8]
-    whole_groups = all(set(part.tolist()) == {4 * (row // 4) + i for row in part.tolist() for i in range(4)} for part in parts)
+    whole_groups = all(
+        set(part.tolist()) == {4 * (row // 4) + i for row in part.tolist() for i in range(4)} for part in parts
+    )
     assert whole_groups == (kind == "group")  # Oat-Zero splits groups over its eight steps
     assert not all(torch.equal(a, b) for a, b in zip(parts, minibatches(24, 4, 3, kind, seed=0, step=6), strict=True))
 

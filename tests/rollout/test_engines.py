@@ -56,12 +56,16 @@ def test_engines_agree(temperature, top_p, top_k):
 @pytest.mark.parametrize("engine", [0, 1])
 def test_pb046_the_trainer_recomputes_the_sampling_logprobs(engine):
     model = tiny_llama(dtype=torch.float32)
-    groups = ask(engines(model, Letters(), frozenset({2}))[engine], PROMPTS, 3, dataclasses.replace(SAMPLING, temperature=0.6))
+    groups = ask(
+        engines(model, Letters(), frozenset({2}))[engine], PROMPTS, 3, dataclasses.replace(SAMPLING, temperature=0.6)
+    )
     batch = Batch.of(groups)
     with torch.no_grad():
         logprobs = completion_logprobs(model, batch.pad(torch.arange(12), 0, torch.device("cpu")), 0.6)
         wrong = completion_logprobs(model, batch.pad(torch.arange(12), 0, torch.device("cpu")), 1.0)
-    sampled = torch.tensor([[*c.logprobs, *[0.0] * (logprobs.shape[1] - len(c.logprobs))] for g in groups for c in g.completions])
+    sampled = torch.tensor(
+        [[*c.logprobs, *[0.0] * (logprobs.shape[1] - len(c.logprobs))] for g in groups for c in g.completions]
+    )
     assert (logprobs - sampled)[batch.mask_NT].abs().max() < 1e-4
     assert (wrong - sampled)[batch.mask_NT].abs().max() > 1e-2  # negative control: another temperature is seen
 
@@ -71,14 +75,22 @@ def test_a_row_alone_and_in_a_batch_draws_the_same():
     model = tiny_llama(dtype=torch.float32)
     together = ask(NativeEngine(model, Letters(), frozenset({2}), 64), PROMPTS)
     chunked = ask(NativeEngine(model, Letters(), frozenset({2}), 4), PROMPTS)
-    assert [c.token_ids for g in together for c in g.completions] == [c.token_ids for g in chunked for c in g.completions]
+    assert [c.token_ids for g in together for c in g.completions] == [
+        c.token_ids for g in chunked for c in g.completions
+    ]
 
 
 def test_pb082_the_seed_reaches_the_sampler():
     model = tiny_llama(dtype=torch.float32)
 
     def tokens(**parts):
-        return [c.token_ids for g in ask(NativeEngine(model, Letters(), frozenset({2}), 64), PROMPTS, 4, dataclasses.replace(SAMPLING, **parts)) for c in g.completions]
+        return [
+            c.token_ids
+            for g in ask(
+                NativeEngine(model, Letters(), frozenset({2}), 64), PROMPTS, 4, dataclasses.replace(SAMPLING, **parts)
+            )
+            for c in g.completions
+        ]
 
     assert tokens() == tokens()
     assert all(tokens() != tokens(**other) for other in ({"seed": 1}, {"step": 4}, {"purpose": "evaluation"}))
@@ -97,7 +109,13 @@ def test_pb050_pb053_several_eos_ids_and_stop_strings_are_not_truncation():
     results = [ask(engine, PROMPTS, 8, stop) for engine in engines(model, Letters(), frozenset({2}))]
     finishes = {answer.finish for group in results[0] for answer in group.completions}
     assert Finish.STOP in finishes and results[0] == [
-        dataclasses.replace(g, completions=tuple(dataclasses.replace(c, logprobs=m.logprobs, entropy=m.entropy) for c, m in zip(g.completions, mine.completions, strict=True)))
+        dataclasses.replace(
+            g,
+            completions=tuple(
+                dataclasses.replace(c, logprobs=m.logprobs, entropy=m.entropy)
+                for c, m in zip(g.completions, mine.completions, strict=True)
+            ),
+        )
         for g, mine in zip(results[1], results[0], strict=True)
     ]
     for group in results[0]:
@@ -147,5 +165,10 @@ def test_the_embedded_model_answers():
     model = load_model(EMBEDDED, torch.device("cpu"), torch.float32)
     tokenizer = load_tokenizer(EMBEDDED)
     prompt = tuple(tokenizer.encode("2+3=?"))
-    answers = ask(NativeEngine(model, tokenizer, eos_ids(model, tokenizer), 64), [prompt], 16, dataclasses.replace(SAMPLING, max_new_tokens=40))
+    answers = ask(
+        NativeEngine(model, tokenizer, eos_ids(model, tokenizer), 64),
+        [prompt],
+        16,
+        dataclasses.replace(SAMPLING, max_new_tokens=40),
+    )
     assert sum("\\boxed{" in answer.text for answer in answers[0].completions) >= 12

@@ -33,8 +33,17 @@ def test_layout_and_retention(tmp_path):
     checkpoints = three(tmp_path, keep=2)
     assert checkpoints.steps() == [2, 3]
     folder = tmp_path / "checkpoints" / "step_000003"
-    assert sorted(file.name for file in folder.iterdir()) == ["MANIFEST.json", "adapter.safetensors", "optimizer.safetensors", "state.json"]
-    assert set(json.loads((folder / "MANIFEST.json").read_text())["files"]) == {"adapter.safetensors", "optimizer.safetensors", "state.json"}
+    assert sorted(file.name for file in folder.iterdir()) == [
+        "MANIFEST.json",
+        "adapter.safetensors",
+        "optimizer.safetensors",
+        "state.json",
+    ]
+    assert set(json.loads((folder / "MANIFEST.json").read_text())["files"]) == {
+        "adapter.safetensors",
+        "optimizer.safetensors",
+        "state.json",
+    }
 
 
 def test_nothing_yet(tmp_path):

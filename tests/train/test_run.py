@@ -18,7 +18,14 @@ from grpo_runner.policy.models import EMBEDDED
 from grpo_runner.validate import load
 from tests.helpers import changed
 
-SMALL = ["debug=cpu_smoke", "tracking=off", "data.train_size=64", "data.eval_size=16", "max_new_tokens=16", "evaluation.every=0"]
+SMALL = [
+    "debug=cpu_smoke",
+    "tracking=off",
+    "data.train_size=64",
+    "data.eval_size=16",
+    "max_new_tokens=16",
+    "evaluation.every=0",
+]
 
 
 def go(folder: Path, *overrides: str, **parts):
@@ -42,7 +49,15 @@ def grpo(tmp_path_factory) -> Path:
 
 def test_a_run_leaves_what_the_readme_says(grpo):
     names = {file.name for file in grpo.iterdir()}
-    assert names >= {"config.yaml", "metrics.jsonl", "questions.parquet", "completions", "evals.jsonl", "checkpoints", "adapter"}
+    assert names >= {
+        "config.yaml",
+        "metrics.jsonl",
+        "questions.parquet",
+        "completions",
+        "evals.jsonl",
+        "checkpoints",
+        "adapter",
+    }
     assert names >= {"code.diff", "summary.json", "DONE", "weights.png"}
     assert [row["step"] for row in rows(grpo, "evals.jsonl")] == [0, 2, 4]
     assert load(grpo / "config.yaml") == changed(load(grpo / "config.yaml"), run_dir=str(grpo))
@@ -88,7 +103,9 @@ def test_the_last_checkpoint_is_the_adapter(grpo):
     saved = load_file(newest / "adapter.safetensors")
     exported = load_file(grpo / "adapter" / "adapter_model.safetensors")
     assert newest.name == "step_000004"
-    assert {name.replace(".default.", "."): value.tolist() for name, value in saved.items()} == {name: value.tolist() for name, value in exported.items()}
+    assert {name.replace(".default.", "."): value.tolist() for name, value in saved.items()} == {
+        name: value.tolist() for name, value in exported.items()
+    }
 
 
 def test_pb074_evaluation_does_not_disturb_training(grpo, tmp_path):
@@ -105,13 +122,34 @@ def test_the_engines_train_alike(grpo, tmp_path):
 
 
 def test_micro_batches_and_rollout_chunks_change_nothing_that_counts(grpo, tmp_path):
-    go(tmp_path / "cut", "steps=4", "questions_per_step=4", "optim.lr=0.01", "optim.microbatch_tokens=40", "rollout.batch_rows=4")
+    go(
+        tmp_path / "cut",
+        "steps=4",
+        "questions_per_step=4",
+        "optim.lr=0.01",
+        "optim.microbatch_tokens=40",
+        "rollout.batch_rows=4",
+    )
     for mine, other in zip(rows(grpo), rows(tmp_path / "cut"), strict=True):
         assert other["grad_norm"] == pytest.approx(mine["grad_norm"], rel=1e-3)
         assert other["tokens/sampled"] == mine["tokens/sampled"]
 
 
-@pytest.mark.parametrize("overrides", [["lora=off", "optim.lr=1e-4"], ["lora=off", "beta=no_kl"], ["optim.updates_per_rollout=4", "optim.minibatch=response"], ["advantage=dr_grpo", "loss_norm=constant", "beta=no_kl"], ["advantage=rloo", "loss_norm=token_mean"], ["model.gradient_checkpointing=true", "lora.dropout=0.1"], ["reward=math_answer_and_format"], ["rollout.top_p=0.9", "rollout.top_k=5"], ["lora.rank=2", "lora.targets=[q_proj,v_proj]"], ["beta.estimator=k2"]])
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["lora=off", "optim.lr=1e-4"],
+        ["lora=off", "beta=no_kl"],
+        ["optim.updates_per_rollout=4", "optim.minibatch=response"],
+        ["advantage=dr_grpo", "loss_norm=constant", "beta=no_kl"],
+        ["advantage=rloo", "loss_norm=token_mean"],
+        ["model.gradient_checkpointing=true", "lora.dropout=0.1"],
+        ["reward=math_answer_and_format"],
+        ["rollout.top_p=0.9", "rollout.top_k=5"],
+        ["lora.rank=2", "lora.targets=[q_proj,v_proj]"],
+        ["beta.estimator=k2"],
+    ],
+)
 def test_every_switch_runs(tmp_path, overrides):
     assert go(tmp_path / "run", *overrides).status == "done"
     assert len(rows(tmp_path / "run")) == 2
@@ -129,7 +167,10 @@ def test_full_fine_tuning_leaves_a_model_that_loads(tmp_path):
 def test_a_step_without_weight_leaves_the_policy_as_it_was(tmp_path, capsys):
     """Nothing is right within one token, so every group earns 0 throughout."""
     go(tmp_path / "run", "beta=no_kl", "max_new_tokens=1", "optim.weight_decay=0.1")
-    assert all(row["updates"] == 0 and row["grad_norm"] is None and row["zero_variance_fraction"] == 1.0 for row in rows(tmp_path / "run"))
+    assert all(
+        row["updates"] == 0 and row["grad_norm"] is None and row["zero_variance_fraction"] == 1.0
+        for row in rows(tmp_path / "run")
+    )
     adapter = load_file(tmp_path / "run" / "adapter" / "adapter_model.safetensors")
     assert all((value == 0).all() for name, value in adapter.items() if "lora_B" in name)
     assert "no update" in capsys.readouterr().out
@@ -143,7 +184,10 @@ def test_a_users_reward_function(tmp_path, monkeypatch):
     )
     monkeypatch.syspath_prepend(tmp_path)
     go(tmp_path / "run", "reward=custom", "reward.function=mine:short")
-    assert all(row["reward/function"] == pytest.approx(row["reward/mean"]) and row["accuracy"] <= 1 for row in rows(tmp_path / "run"))
+    assert all(
+        row["reward/function"] == pytest.approx(row["reward/mean"]) and row["accuracy"] <= 1
+        for row in rows(tmp_path / "run")
+    )
     with pytest.raises(InputError, match=r"mine:few[\s\S]*8"):
         go(tmp_path / "few", "reward=custom", "reward.function=mine:few")
     with pytest.raises(NonFiniteError, match="mine:nan"):

@@ -1,0 +1,177 @@
+"""What a user can get wrong, from the command line to the message: exit 2, one to five lines, no traceback, nothing lost.
+
+Overrides that the configuration refuses are in tests/test_cli.py; here is what only turns out when the run is built.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from grpo_runner import cli
+from grpo_runner.policy.models import EMBEDDED
+
+SMALL = [
+    "debug=cpu_smoke",
+    "tracking=off",
+    "data.train_size=16",
+    "data.eval_size=8",
+    "max_new_tokens=4",
+    "evaluation.every=0",
+]
+GOOD = {"question": "2+3=?", "answer": "5"}
+
+
+def refused(capsys, folder: Path, *overrides: str) -> str:
+    """Run a command line that must be refused; gives its message."""
+    code = cli.main([*SMALL, *overrides, f"hydra.run.dir={folder}"])
+    error = capsys.readouterr().err.strip()
+    assert code == 2, error
+    assert 1 <= len(error.splitlines()) <= 5 and "Traceback" not in error
+    return error
+
+
+def data(path: Path, *lines: object) -> list[str]:
+    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+    sizes = ["data.train_size=null", "data.eval_size=null", "data.small_set=wrap"]
+    return ["data=jsonl", f"data.train.path={path}", f"data.eval.path={path}", *sizes]
+
+
+def test_good_input_is_not_refused(tmp_path):
+    """Negative control of everything below."""
+    assert cli.main([*SMALL, *data(tmp_path / "q.jsonl", GOOD, GOOD), f"hydra.run.dir={tmp_path / 'run'}"]) == 0
+    assert (tmp_path / "run" / "DONE").exists()
+
+
+def test_unknown_model_folder(capsys, tmp_path):
+    assert "model.path" in refused(capsys, tmp_path / "run", f"model.path={tmp_path / 'nowhere'}")
+
+
+def test_model_folder_without_weights(capsys, tmp_path):
+    shutil.copytree(EMBEDDED, tmp_path / "model", ignore=shutil.ignore_patterns("*.safetensors"))
+    assert "no weights" in refused(capsys, tmp_path / "run", f"model.path={tmp_path / 'model'}")
+
+
+def test_model_folder_without_config(capsys, tmp_path):
+    (tmp_path / "model").mkdir()
+    assert "config.json" in refused(capsys, tmp_path / "run", f"model.path={tmp_path / 'model'}")
+
+
+def test_model_folder_with_torn_weights(capsys, tmp_path):
+    shutil.copytree(EMBEDDED, tmp_path / "model")
+    weights = tmp_path / "model" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    assert "model.path" in refused(capsys, tmp_path / "run", f"model.path={tmp_path / 'model'}")
+
+
+def test_unknown_lora_targets(capsys, tmp_path):
+    assert "lora.targets" in refused(capsys, tmp_path / "run", "lora.targets=[qproj]")
+
+
+def test_missing_data_file(capsys, tmp_path):
+    message = refused(
+        capsys,
+        tmp_path / "run",
+        "data=jsonl",
+        f"data.train.path={tmp_path / 'no.jsonl'}",
+        f"data.eval.path={tmp_path / 'no.jsonl'}",
+    )
+    assert "data.train.path" in message
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("{not json", "q.jsonl:2"),
+        ({"question": "2+2=?"}, "answer"),
+        ({"question": "2+2=?", "answer": ""}, "q.jsonl:2"),
+        ({"question": "", "answer": "4"}, "q.jsonl:2"),
+        ({"question": "2+2=?", "answer": ["1", "2"]}, "q.jsonl:2"),
+    ],
+)
+def test_bad_rows_are_named_by_file_and_line(capsys, tmp_path, line, names):
+    assert names in refused(capsys, tmp_path / "run", *data(tmp_path / "q.jsonl", GOOD, line))
+
+
+def test_empty_set(capsys, tmp_path):
+    assert "q.jsonl" in refused(capsys, tmp_path / "run", *data(tmp_path / "q.jsonl"))
+
+
+def test_pb070_a_set_smaller_than_a_step(capsys, tmp_path):
+    overrides = [*data(tmp_path / "q.jsonl", GOOD), "data.small_set=error"]
+    assert "questions_per_step" in refused(capsys, tmp_path / "run", *overrides)
+
+
+def test_pb010_an_unreadable_gold(capsys, tmp_path):
+    message = refused(
+        capsys, tmp_path / "run", *data(tmp_path / "q.jsonl", GOOD, {"question": "2+2=?", "answer": "\\boxed{"})
+    )
+    assert "q.jsonl:2" in message
+
+
+def test_pb055_prompts_over_the_limit_as_an_error(capsys, tmp_path):
+    message = refused(capsys, tmp_path / "run", "data.max_prompt_tokens=5", "data.long_prompt=error")
+    assert "max_prompt_tokens" in message
+
+
+def test_chat_template_on_a_model_without_one(capsys, tmp_path):
+    assert "prompt" in refused(capsys, tmp_path / "run", "prompt=chat_boxed")
+
+
+def test_cuda_asked_for_and_absent(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert "device=cuda" in refused(capsys, tmp_path / "run", "device=cuda")
+
+
+def test_output_folder_that_cannot_be_made(capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "file" in refused(capsys, tmp_path / "file" / "run")
+
+
+def test_output_folder_without_permission(capsys, tmp_path, monkeypatch):
+    make = Path.mkdir
+
+    def forbidden(self, *arguments, **keywords):
+        if self == tmp_path / "run":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return make(self, *arguments, **keywords)
+
+    monkeypatch.setattr(Path, "mkdir", forbidden)
+    assert "Permission denied" in refused(capsys, tmp_path / "run")
+
+
+@pytest.mark.parametrize("place", ["grpo_runner.tracking.jsonl.os.fsync", "grpo_runner.train.checkpoint.save_file"])
+def test_full_disk_in_the_middle_keeps_what_was_saved_and_goes_on(capsys, tmp_path, monkeypatch, place):
+    """The disk fills up after the first step, in a log or in a checkpoint; with room again the same command finishes."""
+    folder = tmp_path / "run"
+    module, _, name = place.rpartition(".")
+    import importlib
+
+    target = importlib.import_module("os") if module.endswith(".os") else importlib.import_module(module)
+    real = getattr(target, name)
+
+    def full(*arguments, **keywords):
+        if (folder / "checkpoints" / "step_000001").exists():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(*arguments, **keywords)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(target, name, full)
+        assert "No space left on device" in refused(capsys, folder, "steps=3")
+    assert not (folder / "DONE").exists()
+    assert cli.main([*SMALL, "steps=3", f"hydra.run.dir={folder}"]) == 0
+    assert [json.loads(line)["step"] for line in (folder / "metrics.jsonl").read_text().splitlines()] == [0, 1, 2]
+
+
+def test_a_verb_that_is_none(capsys):
+    assert cli.main(["trian"]) == 2
+    assert 'Did you mean "train"' in capsys.readouterr().err
+
+
+def test_merge_of_what_is_no_run(capsys, tmp_path):
+    assert cli.main(["merge", str(tmp_path), str(tmp_path / "out")]) == 2
+    assert "no run folder" in capsys.readouterr().err
