@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from .. import rng
 from ..algorithm import ESTIMATORS, clipped_surrogate, token_ratio
 from ..errors import NonFiniteError
-from .. import rng
 from ..schema import OptimConfig, RunConfig
 from .batch import Batch
 from .logprobs import completion_logprobs
