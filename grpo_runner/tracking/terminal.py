@@ -45,7 +45,7 @@ class Terminal(Tracker):
         for name, value in plan.items():
             self._print(Text.assemble((f"  {name:<{width}}  ", "dim"), value))
         for warning in warnings:
-            self._print(Text.assemble(("warning: ", "bold yellow"), warning))
+            self._print(Text.assemble(("note: ", "bold yellow"), warning))
 
     def say(self, text: str) -> None:
         """One message; above the bar while it runs."""

@@ -106,7 +106,9 @@ def load_policy(config: RunConfig, device: torch.device) -> tuple[nn.Module, boo
     full = not config.lora.enabled
     model = load_model(config.model, device, torch.float32 if full else dtype)
     if config.model.gradient_checkpointing:
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})  # type: ignore[operator]
+        # renamed in the course of transformers 5; the first argument is the same
+        enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+        enable({"use_reentrant": False})
     if full:
         return model.requires_grad_(True), dtype is torch.bfloat16
     return attach_lora(model, config.lora, key(config.seed, "lora") % 2**63).eval(), False

@@ -227,7 +227,7 @@ def test_gradient_checkpointing_gives_the_same_gradient():
     batch, advantages_N = Batch.of(random_groups(2, 4)), torch.linspace(-1, 1, 8, dtype=torch.float64)
     plain, _ = gradients(CONFIG, lora_model(), batch, advantages_N, "sequence_mean")
     model = lora_model()
-    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)({"use_reentrant": False})
     checkpointed, _ = gradients(CONFIG, model, batch, advantages_N, "sequence_mean")
     for name in plain:
         torch.testing.assert_close(checkpointed[name], plain[name], rtol=1e-9, atol=1e-12)

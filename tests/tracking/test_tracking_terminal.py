@@ -35,7 +35,7 @@ PLAIN = """\
 GRPO [group std, 1/|o|]
   steps      6
   questions  24
-warning: a [warning]
+note: a [warning]
 held-out at step 0: sampled accuracy 20.0 %, greedy accuracy 25.0 % (4 questions x 2)
 step 1/6  reward 0.000  accuracy 0.0 %  length right - wrong 12.2  800 tokens/s  0:02 left
 step 2/6  reward 0.143  accuracy 10.0 %  length right 10.0 wrong 12.2  802 tokens/s  0:02 left
