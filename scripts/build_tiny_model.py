@@ -13,26 +13,21 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
+from measure_tiny_model import BOX, EMBEDDED, EVAL_QUESTIONS, EVAL_SAMPLES, EVAL_SEED, MAX_NEW_TOKENS, measure
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from grpo_runner import rng
 from grpo_runner.data import arithmetic
-from grpo_runner.types import Question
 
-EMBEDDED = Path(__file__).resolve().parent.parent / "grpo_runner" / "policy" / "embedded"
 SPECIALS = ["<pad>", "<bos>", "<eos>", "<unk>"]
-BOX = r"\boxed{"
 SYMBOLS = [*"0123456789+-=?\n ", BOX, "}"]
-MAX_NEW_TOKENS = 32  # the longest worked answer: three lines of nine, the box with two digits, and EOS
 BATCH = 128
 # (steps, peak learning rate, share of worked answers): learn to calculate, then get used to answering at once
 PHASES = ((800, 0.02, 1.0), (420, 0.02, 0.25))
@@ -137,166 +132,6 @@ def train(
                 progress.update(bar, advance=1, loss=f"{loss.item():.3f}")
 
 
-def answers(
-    model: Any, tokenizer: Any, texts: Sequence[str], *, greedy: bool = False, seed: int = 0, at_once: int = 1024
-) -> list[tuple[str, int, bool]]:
-    """(answer text, its length in tokens, whether it stopped) for each question text; sampled at temperature 1."""
-    how = {"do_sample": False} if greedy else {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
-    found = []
-    with torch.random.fork_rng(), torch.no_grad():
-        torch.manual_seed(seed)
-        for start in range(0, len(texts), at_once):
-            asked = tokenizer(
-                list(texts[start : start + at_once]), return_tensors="pt", padding=True, padding_side="left"
-            )
-            asked = asked.to(model.device)
-            whole = model.generate(
-                input_ids=asked.input_ids, attention_mask=asked.attention_mask, max_new_tokens=MAX_NEW_TOKENS, **how
-            )
-            for row in whole[:, asked.input_ids.shape[1] :].tolist():
-                stopped = tokenizer.eos_token_id in row
-                ids = row[: row.index(tokenizer.eos_token_id)] if stopped else row
-                found.append((tokenizer.decode(ids), len(ids) + stopped, stopped))
-    return found
-
-
-def boxed(text: str) -> str | None:
-    r"""The number in the last `\boxed{}`, or None."""
-    found = re.findall(r"\\boxed\{(\d+)\}", text)
-    return found[-1] if found else None
-
-
-def pass_at(k: int, right: np.ndarray, samples: int) -> float:
-    """The unbiased pass@k, in the mean over questions of which `right` of `samples` answers were right."""
-    return float(np.mean([1 - math.comb(samples - c, k) / math.comb(samples, k) for c in right.tolist()]))
-
-
-def measure(
-    model: Any, tokenizer: Any, questions: Sequence[Question], samples: int = 64, seed: int = 0
-) -> dict[str, Any]:
-    """What a model does on questions: accuracies, lengths, ways of answering; plain numbers and lists, JSON-ready.
-
-    An answer is `direct` if it begins with the box and `worked` otherwise. `right` counts right samples per question.
-    """
-    texts = [q.text for q in questions]
-    rows = answers(model, tokenizer, [t for t in texts for _ in range(samples)], seed=seed)
-    shape = (len(questions), samples)
-    golds = np.repeat([q.gold for q in questions], samples)
-    ok = np.array([boxed(row[0]) == gold for row, gold in zip(rows, golds, strict=True)]).reshape(shape)
-    direct = np.array([row[0].startswith(BOX) for row in rows]).reshape(shape)
-    tokens = np.array([row[1] for row in rows]).reshape(shape)
-    operations = np.array([len(re.findall(r"[+-]", t)) for t in texts])
-    best = answers(model, tokenizer, texts, greedy=True)
-    right = ok.sum(axis=1)
-
-    def mean(values: np.ndarray) -> float | None:
-        return round(float(values.mean()), 4) if values.size else None
-
-    few = min(8, samples)
-    mixed = pass_at(few, right, samples) + pass_at(few, samples - right, samples) - 1
-    return {
-        "questions": len(questions),
-        "samples": samples,
-        "sampled": mean(ok),
-        "pass@16": round(pass_at(min(16, samples), right, samples), 4),
-        "greedy": mean(np.array([boxed(b[0]) == q.gold for b, q in zip(best, questions, strict=True)])),
-        "greedy worked share": mean(np.array([not b[0].startswith(BOX) for b in best])),
-        "worked share": mean(~direct),
-        "worked accuracy": mean(ok[~direct]),
-        "direct accuracy": mean(ok[direct]),
-        "by operations": {
-            str(n): {
-                "questions": int((operations == n).sum()),
-                "sampled": mean(ok[operations == n]),
-                "worked accuracy": mean(ok[(operations == n)[:, None] & ~direct]),
-                "direct accuracy": mean(ok[(operations == n)[:, None] & direct]),
-            }
-            for n in sorted(set(operations.tolist()))
-        },
-        "mean tokens": mean(tokens),
-        "mean tokens worked": mean(tokens[~direct]),
-        "mean tokens direct": mean(tokens[direct]),
-        "longest": int(tokens.max()),
-        "stopped": mean(np.array([row[2] for row in rows])),
-        "greedy stopped": mean(np.array([b[2] for b in best])),
-        "mixed groups of 8": round(mixed, 4),
-        "never right": mean(right == 0),
-        "right": right.tolist(),
-    }
-
-
-def decompose(before: dict[str, Any], after: dict[str, Any]) -> dict[str, float]:
-    """Where a gain in sampled accuracy comes from; both sides measured on the same questions.
-
-    `choosing` + `doing` = `gain`: choosing is what the new share of worked answers would give at the old accuracies,
-    doing is the rest. `towards pass@16` is the share of the way from the old accuracy to the old pass@16. `new` is the
-    part of the gain that lies on questions that were never right before.
-    """
-    gain = after["sampled"] - before["sampled"]
-    edge = (before["worked accuracy"] or 0.0) - (before["direct accuracy"] or 0.0)
-    choosing = (after["worked share"] - before["worked share"]) * edge
-    fresh = np.array(before["right"]) == 0
-    room = before["pass@16"] - before["sampled"]
-    return {
-        "gain": gain,
-        "choosing": choosing,
-        "doing": gain - choosing,
-        "towards pass@16": gain / room if room else 0.0,
-        "new": float((np.array(after["right"]) / after["samples"] * fresh).mean()),
-    }
-
-
-CARD = r"""---
-license: apache-2.0
-library_name: transformers
-pipeline_tag: text-generation
----
-# The embedded tiny model
-
-A Llama with {parameters:,} parameters for trying out reinforcement learning on one CPU core in a minute. It answers
-made-up arithmetic questions such as `29+22+6-20=?` and is of no other use. It has no chat template: the prompt is BOS
-and the question; the answer follows at once and ends with EOS. It knows two ways to answer, both from training:
-
-- worked: `29+22=51`, `51+6=57`, `57-20=37`, each on a line of its own, then `\boxed{{37}}`;
-- direct: `\boxed{{37}}`.
-
-## How it was built
-
-`python scripts/build_tiny_model.py --seed {seed}`, from random weights and on nothing but questions of the train split
-of `grpo_runner/data/arithmetic.py`, {batch} fresh ones a step. A hash of the text decides on the split, so no question
-that is measured below was trained on. Every training answer is right. Phase 1 ({steps1} steps) has worked answers
-only; in phase 2 ({steps2} steps) {direct} of the answers, drawn by chance, are direct. The model learns to do one
-operation on paper well and a chain in its head badly; the errors are its own. Muon (peak rates {rate1} and {rate2},
-warm-up and cosine) for the matrices in the layers, AdamW for the rest. The same seed gives the same weights on the
-same machine with the same versions; elsewhere rounding differs.
-
-Hidden size {hidden}, {layers} layers, {heads} heads, feed-forward {inner}. {vocab} tokens: one per character,
-`\boxed{{` as one, `<pad>`, `<bos>`, `<eos>` and `<unk>`. Encoding puts one BOS in front and no EOS. An answer needs up
-to {most} new tokens, EOS included.
-
-## What it does before any reinforcement learning
-
-{questions} questions of the eval split (seed {eval_seed}), {samples} samples each at temperature 1 without top-k or
-top-p, at most {most} new tokens.
-
-| | |
-|---|---|
-{table}
-
-| operations | questions | sampled | worked answers right | direct answers right |
-|---|---|---|---|---|
-{kinds}
-
-The room for improvement is in the choice of the way: worked answers are mostly right and seldom given. A run that
-raises the accuracy of this model has found the better of two ways that it knew; it has not learned new arithmetic, and
-it says nothing about what the same settings do to a real model.
-
-## The same figures for programs
-
-```json
-{figures}
-```
-"""
 ROWS = {
     "sampled accuracy (pass@1)": "sampled",
     "pass@16": "pass@16",
@@ -315,7 +150,6 @@ ROWS = {
     "questions wrong in all samples": "never right",
 }
 KIND_COLUMNS = ("sampled", "worked accuracy", "direct accuracy")
-EVAL_SEED, EVAL_QUESTIONS, EVAL_SAMPLES = 0, 500, 64
 
 
 def shown(value: float | None) -> str:
@@ -332,27 +166,32 @@ def card(model: Any, tokenizer: Any, seed: int) -> str:
         f"| {n} | {k['questions']} | " + " | ".join(shown(k[name]) for name in KIND_COLUMNS) + " |"
         for n, k in found["by operations"].items()
     ]
-    return CARD.format(
-        parameters=sum(p.numel() for p in model.parameters()),
-        seed=seed,
-        batch=BATCH,
-        steps1=steps1,
-        steps2=steps2,
-        direct=f"{1 - worked:.0%}",
-        rate1=rate1,
-        rate2=rate2,
-        hidden=model.config.hidden_size,
-        layers=model.config.num_hidden_layers,
-        heads=model.config.num_attention_heads,
-        inner=model.config.intermediate_size,
-        vocab=len(tokenizer),
-        most=MAX_NEW_TOKENS,
-        questions=EVAL_QUESTIONS,
-        samples=EVAL_SAMPLES,
-        eval_seed=EVAL_SEED,
-        table="\n".join(f"| {label} | {shown(found[name])} |" for label, name in ROWS.items()),
-        kinds="\n".join(kinds),
-        figures=json.dumps(figures, indent=2),
+    return (
+        (Path(__file__).parent / "tiny_model_card.md")
+        .read_text()
+        .format(
+            parameters=sum(p.numel() for p in model.parameters()),
+            seed=seed,
+            batch=BATCH,
+            steps1=steps1,
+            steps2=steps2,
+            direct=f"{1 - worked:.0%}",
+            rate1=rate1,
+            rate2=rate2,
+            hidden=model.config.hidden_size,
+            layers=model.config.num_hidden_layers,
+            heads=model.config.num_attention_heads,
+            inner=model.config.intermediate_size,
+            vocab=len(tokenizer),
+            most=MAX_NEW_TOKENS,
+            questions=EVAL_QUESTIONS,
+            samples=EVAL_SAMPLES,
+            eval_seed=EVAL_SEED,
+            table="\n".join(f"| {label} | {shown(found[name])} |" for label, name in ROWS.items()),
+            kinds="\n".join(kinds),
+            figures=json.dumps(figures, indent=2),
+            after="",  # measure_tiny_model.py writes it, from runs on this model
+        )
     )
 
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy import stats
 
-METRICS = ("sampled/accuracy", "greedy/accuracy")
+METRICS = ("sampled/accuracy", "greedy/accuracy", "sampled/length_mean")
 
 
 def interval(values: list[float]) -> str:
@@ -36,19 +36,16 @@ def main(folders: list[str]) -> int:
     for file in files:
         summary = json.loads(file.read_text())
         arms[summary["method"]].append(summary)
-    table = Table(
-        "method",
-        "seeds",
-        *(f"{metric}, {what}" for metric in METRICS for what in ("before", "after", "change")),
-        "seconds",
-    )
+    table = Table("method", "seeds", "held-out figure", "before", "after", "change")
     for method, runs in sorted(arms.items()):
-        cells = []
-        for metric in METRICS:
-            before, after = [run["before"][metric] for run in runs], [run["after"][metric] for run in runs]
-            cells += [interval(before), interval(after), interval([b - a for a, b in zip(before, after, strict=True)])]
         seeds = ",".join(str(run["seed"]) for run in sorted(runs, key=lambda run: run["seed"]))
-        table.add_row(method, seeds, *cells, interval([run["seconds"] for run in runs]))
+        for metric in (metric for metric in METRICS if all(metric in run["after"] for run in runs)):
+            before, after = [run["before"][metric] for run in runs], [run["after"][metric] for run in runs]
+            change = [b - a for a, b in zip(before, after, strict=True)]
+            table.add_row(method, seeds, metric, interval(before), interval(after), interval(change))
+        table.add_row(
+            method, seeds, "seconds a run", "", interval([run["seconds"] for run in runs]), "", end_section=True
+        )
     Console().print(table)
     print("commit", ", ".join(sorted({run["versions"]["commit"][:10] for runs in arms.values() for run in runs})))
     return 0

@@ -17,6 +17,7 @@ import importlib
 import math
 import os
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -58,11 +59,18 @@ def form(rows: Sequence[Row], config: RewardConfig) -> list[float]:
 def function(rows: Sequence[Row], config: RewardConfig) -> list[float]:
     """The user's own part; see the module's docstring. Raises InputError or NonFiniteError for a bad answer."""
     name = str(config.function)
-    values = _imported(name)(
-        questions=[row.group.question.text for row in rows],
-        golds=[row.group.question.gold for row in rows],
-        completions=[row.completion.text for row in rows],
-    )
+    call = _imported(name)
+    try:
+        values = call(
+            questions=[row.group.question.text for row in rows],
+            golds=[row.group.question.gold for row in rows],
+            completions=[row.completion.text for row in rows],
+        )
+    except Exception as error:  # the user's own code: say where in it, not where in ours
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        raise InputError(
+            f"reward.function {name} raised {type(error).__name__}: {error}\n({place.filename}, line {place.lineno})"
+        ) from error
     try:
         values = list(values)
     except TypeError:

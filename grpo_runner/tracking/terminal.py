@@ -126,10 +126,10 @@ class Terminal(Tracker):
 
     def _table(self, first: str, *others: str, wide: bool = False) -> Table:
         table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-        # text of questions is cut at the column's width, so that each is one line
-        table.add_column(
-            first, no_wrap=wide, overflow="ellipsis" if wide else "fold", max_width=60, ratio=1 if wide else None
-        )
+        # text of questions is cut to one line in what the figures leave, so that the figures never are
+        room = self._console.width - sum(len(name) + 2 for name in others) - 2
+        width = max(12, min(60, room)) if wide else None
+        table.add_column(first, no_wrap=wide, overflow="ellipsis" if wide else "fold", max_width=width)
         for name in others:
             table.add_column(name, justify="right", no_wrap=True)
         return table

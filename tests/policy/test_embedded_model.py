@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
+import importlib
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,14 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "grpo_runner" / "policy" / "embedded"
 
 
-def load_script():
-    spec = importlib.util.spec_from_file_location("build_tiny_model", ROOT / "scripts" / "build_tiny_model.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-script = load_script()
+sys.path.insert(0, str(ROOT / "scripts"))
+script, tools = importlib.import_module("build_tiny_model"), importlib.import_module("measure_tiny_model")
 TEXTS = ["29+22+6-20=?", "29+22=51\n51+6=57\n57-20=37\n\\boxed{37}", " 1 + 2 =  3\n\n", "}}\\boxed{\\boxed{0}", ""]
 
 
@@ -45,7 +40,7 @@ def figures():
 
 @pytest.fixture(scope="module")
 def measured(model, tokenizer):
-    return script.measure(model, tokenizer, arithmetic.questions("eval", 7, 200), samples=8)
+    return tools.measure(model, tokenizer, arithmetic.questions("eval", 7, 200), samples=8)
 
 
 def test_the_folder_is_small_and_whole():
@@ -83,7 +78,7 @@ def test_characters_outside_the_alphabet_are_unknown(tokenizer):
 
 def test_the_longest_answer_fits(tokenizer):
     longest = arithmetic.worked_solution("29+29+29-19=?")
-    assert len(tokenizer(longest, add_special_tokens=False).input_ids) + 1 == script.MAX_NEW_TOKENS
+    assert len(tokenizer(longest, add_special_tokens=False).input_ids) + 1 == tools.MAX_NEW_TOKENS
 
 
 def test_accuracies_are_those_of_the_card(measured, figures):
@@ -102,35 +97,35 @@ def test_there_is_room_to_learn(measured):
 
 def test_it_always_stops(measured):
     assert measured["stopped"] >= 0.995 and measured["greedy stopped"] >= 0.995
-    assert measured["longest"] <= script.MAX_NEW_TOKENS
+    assert measured["longest"] <= tools.MAX_NEW_TOKENS
 
 
 def test_negative_control_a_model_with_a_blank_head_scores_nothing(model, tokenizer):
     blank = copy.deepcopy(model)
     torch.nn.init.zeros_(blank.lm_head.weight)
-    found = script.measure(blank, tokenizer, arithmetic.questions("eval", 7, 50), samples=4)
+    found = tools.measure(blank, tokenizer, arithmetic.questions("eval", 7, 50), samples=4)
     assert found["sampled"] < 0.02 and found["greedy"] == 0
 
 
 def test_negative_control_other_golds(model, tokenizer):
     questions = arithmetic.questions("eval", 7, 100)
     shifted = [type(q)(q.id, q.text, str(int(q.gold) + 50)) for q in questions]
-    assert script.measure(model, tokenizer, shifted, samples=4)["sampled"] < 0.05
+    assert tools.measure(model, tokenizer, shifted, samples=4)["sampled"] < 0.05
 
 
 def test_measuring_is_repeatable_and_leaves_the_generator_alone(model, tokenizer):
     questions = arithmetic.questions("eval", 0, 10)
     before = torch.get_rng_state()
-    assert script.measure(model, tokenizer, questions, 4) == script.measure(model, tokenizer, questions, 4)
+    assert tools.measure(model, tokenizer, questions, 4) == tools.measure(model, tokenizer, questions, 4)
     assert torch.equal(before, torch.get_rng_state())
 
 
 def test_decomposition_adds_up(measured):
     after = measured | {"sampled": 0.9, "worked share": 1.0, "right": [8] * 200}
-    parts = script.decompose(measured, after)
+    parts = tools.decompose(measured, after)
     assert parts["choosing"] + parts["doing"] == pytest.approx(parts["gain"])
     assert parts["new"] == pytest.approx(measured["never right"], abs=1e-4)
-    same = script.decompose(measured, measured)
+    same = tools.decompose(measured, measured)
     assert same["gain"] == same["choosing"] == same["new"] == 0
 
 
@@ -141,7 +136,7 @@ def test_pass_at_k_against_counting():
 
     outcomes = [True, True, False, False, False, False]
     hits = [any(c) for c in combinations(outcomes, 3)]
-    assert script.pass_at(3, np.array([2]), 6) == pytest.approx(sum(hits) / len(hits))
+    assert tools.pass_at(3, np.array([2]), 6) == pytest.approx(sum(hits) / len(hits))
 
 
 def test_training_is_a_function_of_the_seed_and_sees_only_train_questions():
@@ -161,4 +156,4 @@ def test_training_is_a_function_of_the_seed_and_sees_only_train_questions():
     assert {arithmetic.split_of(t) for t in texts} == {"train"} and len(texts) == script.BATCH
     answers = [tokenizer.decode(want[want >= 0]) for want in labels]
     assert all(a.endswith("}<eos>") for a in answers)
-    assert 0.3 < sum(a.startswith(script.BOX) for a in answers) / len(answers) < 0.7
+    assert 0.3 < sum(a.startswith(tools.BOX) for a in answers) / len(answers) < 0.7

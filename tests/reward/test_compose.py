@@ -83,6 +83,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         "def nan(**rows): return [0.0] * (len(rows['golds']) - 1) + [float('nan')]\n"
         "def infinite(**rows): return [float('inf')] * len(rows['golds'])\n"
         "def nothing(**rows): return None\n"
+        "def raises(**rows): return 1 / 0\n"
         "number = 3\n"
     )
     monkeypatch.chdir(tmp_path)
@@ -117,6 +118,7 @@ def test_PB067_wrong_count_names_the_function_and_both_counts(own: str) -> None:
         ("nan", NonFiniteError, 'own_rewards:nan returned nan for question "q2"'),
         ("infinite", NonFiniteError, 'own_rewards:infinite returned inf for question "q1"'),
         ("nothing", InputError, "own_rewards:nothing must return"),
+        ("raises", InputError, r"own_rewards:raises raised ZeroDivisionError[\s\S]*own_rewards.py, line 10"),
     ],
 )
 def test_bad_values(own: str, name: str, error: type[Exception], message: str) -> None:
