@@ -21,6 +21,7 @@ from scipy import stats
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from grpo_runner.data import arithmetic
+from grpo_runner.tracking import quiet_libraries
 from grpo_runner.types import Question
 
 EMBEDDED = Path(__file__).resolve().parent.parent / "grpo_runner" / "policy" / "embedded"
@@ -184,6 +185,7 @@ def main() -> None:
     parser.add_argument("runs", nargs="+", type=Path, help="folders of finished runs of the default job")
     parser.add_argument("--card", action="store_true", help="write the table into the model's card")
     options = parser.parse_args()
+    quiet_libraries()
     tokenizer = AutoTokenizer.from_pretrained(EMBEDDED, local_files_only=True)
     questions = arithmetic.questions("eval", EVAL_SEED, EVAL_QUESTIONS)
 

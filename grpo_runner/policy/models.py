@@ -69,7 +69,7 @@ def load_tokenizer(config: ModelConfig) -> Any:
     return tokenizer
 
 
-def load_model(config: ModelConfig, device: torch.device, dtype: torch.dtype) -> nn.Module:
+def load_model(config: ModelConfig, device: torch.device, dtype: torch.dtype) -> Any:
     """The base model in evaluation mode on the device."""
     from transformers import AutoModelForCausalLM
 
@@ -99,13 +99,13 @@ def eos_ids(model: nn.Module, tokenizer: Any) -> frozenset[int]:
     return frozenset(ids)
 
 
-def forward_keywords(model: nn.Module) -> frozenset[str]:
+def forward_keywords(model: Any) -> frozenset[str]:
     """Keyword names of the causal LM's forward, looked up behind a PEFT wrapper: not every model takes every one."""
     base = model.get_base_model() if hasattr(model, "get_base_model") else model
-    return frozenset(inspect.signature(base.forward).parameters)  # type: ignore[operator]
+    return frozenset(inspect.signature(base.forward).parameters)
 
 
-def attach_lora(model: nn.Module, config: LoraConfig, seed: int) -> nn.Module:
+def attach_lora(model: Any, config: LoraConfig, seed: int) -> nn.Module:
     """Freeze the base and add a LoRA adapter (fp32 also on a bf16 base); B is 0 at first, so the policy is the base.
 
     A is drawn under `seed` without touching the caller's generator. Raises InputError when targets match no module.
@@ -124,7 +124,7 @@ def attach_lora(model: nn.Module, config: LoraConfig, seed: int) -> nn.Module:
     try:
         with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if torch.cuda.is_available() else []):
             torch.manual_seed(seed)
-            return get_peft_model(model, settings)  # type: ignore[arg-type]
+            return get_peft_model(model, settings)
     except ValueError as error:
         kinds = sorted(
             {name.rsplit(".", 1)[-1] for name, module in model.named_modules() if isinstance(module, nn.Linear)}
@@ -140,10 +140,10 @@ class Reference:
     `model` is what to call inside `active()`. With beta 0 there is none, and no memory is spent on it.
     """
 
-    def __init__(self, policy: nn.Module, lora: bool) -> None:
-        self._disable = policy.disable_adapter if lora else nullcontext  # type: ignore[union-attr]
+    def __init__(self, policy: Any, lora: bool) -> None:
+        self._disable = policy.disable_adapter if lora else nullcontext
         self.model = policy if lora else copy.deepcopy(policy).requires_grad_(False)
 
     def active(self) -> AbstractContextManager[Any]:
         """Within this context, `model` computes as the reference."""
-        return self._disable()  # type: ignore[operator]
+        return self._disable()

@@ -127,7 +127,7 @@ class Trainer:
         # the ratio is looked at by itself: where a weight is 0, an infinite ratio makes no infinite loss
         if not (torch.isfinite(loss) and torch.isfinite(ratio_BT).all()):
             raise _non_finite("loss or ratio", batch, piece, step)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         tally.add(piece, mask_BT, ratio_BT.detach(), kl_BT.detach(), here(weights_NT), clip.low, clip.high)
 
     def _optimizer_step(self, batch: Batch, rows: Tensor, step: int) -> float:

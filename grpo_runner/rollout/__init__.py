@@ -1,9 +1,14 @@
 """Sampling groups of completions behind one small Protocol. Engines: native (KV cache, our loop) and transformers."""
 
+from collections.abc import Callable
+
 from .engine import Engine, Sampling
 from .native import NativeEngine
 from .transformers_engine import TransformersEngine
 
-ENGINES = {"native": NativeEngine, "transformers": TransformersEngine}
+ENGINES: dict[str, Callable[..., Engine]] = {
+    "native": NativeEngine,
+    "transformers": TransformersEngine,
+}
 
 __all__ = ["ENGINES", "Engine", "NativeEngine", "Sampling", "TransformersEngine"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..policy.models import forward_keywords
 from ..types import Completion, Group, Question
@@ -25,7 +25,7 @@ class NativeEngine:
     are decoded at once; prompts are cut into chunks of whole groups.
     """
 
-    def __init__(self, model: nn.Module, tokenizer: Any, eos: frozenset[int], batch_rows: int) -> None:
+    def __init__(self, model: Any, tokenizer: Any, eos: frozenset[int], batch_rows: int) -> None:
         self.model, self.tokenizer, self.eos, self.batch_rows = model, tokenizer, eos, batch_rows
         self.device = next(model.parameters()).device
         # transformers 5.2x renames `past_key_values` to `cache`

@@ -91,7 +91,7 @@ def png(figure: Figure) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     buffer = io.BytesIO()
-    FigureCanvasAgg(figure).print_png(buffer)  # type: ignore[no-untyped-call]
+    FigureCanvasAgg(figure).print_png(buffer)
     return buffer.getvalue()
 
 

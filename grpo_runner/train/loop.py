@@ -18,7 +18,7 @@ from ..schema import RunConfig
 from ..tracking import Tracker, wants_completions
 from ..types import Group, Question, Reward, Verdict
 from .checkpoint import Checkpoints
-from .metrics import step_completions, step_metrics, step_questions
+from .metrics import Step, step_completions, step_metrics, step_questions
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,12 @@ def sampling(config: RunConfig, step: int) -> Sampling:
     )
 
 
+def times(clock: Sequence[float]) -> dict[str, float]:
+    """Seconds of the step and of its three parts, from the four moments between them."""
+    parts = {f"time/{name}_s": clock[i + 1] - clock[i] for i, name in enumerate(("rollout", "reward", "update"))}
+    return {"time/step_s": clock[-1] - clock[0], **parts}
+
+
 def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
     """Make the steps from `start` on; gives the next step to make: config.steps unless a stop was asked for."""
     config, size = run.config, run.config.group_size.value
@@ -76,14 +82,11 @@ def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
         update = run.trainer.update(batch, parts, weights_NT, norm_NT, step)
         clock.append(time.perf_counter())
 
-        times = {f"time/{name}_s": clock[i + 1] - clock[i] for i, name in enumerate(("rollout", "reward", "update"))}
-        times = {"time/step_s": clock[-1] - clock[0], **times}
-        run.tracker.questions(
-            step, step_questions(groups, verdicts, rewards, advantages_QG, weights_NT, batch, update, step)
-        )
+        made = Step(step, groups, verdicts, rewards, rewards_QG, advantages_QG, batch, weights_NT, update)
+        run.tracker.questions(step, step_questions(made))
         if wants_completions(config, step):
-            run.tracker.completions(step, step_completions(groups, verdicts, rewards, advantages_QG, step))
-        run.tracker.step(step, step_metrics(groups, verdicts, rewards, weights_NT, update) | times)
+            run.tracker.completions(step, step_completions(made))
+        run.tracker.step(step, {**step_metrics(made), **times(clock)})
         stopping = stop_asked()
         if stopping or (step + 1) % (config.checkpoint.every or config.steps) == 0 or step + 1 == config.steps:
             run.checkpoints.save(step + 1, run.trainer.named, run.trainer.state())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -10,9 +11,24 @@ from torch import Tensor
 from ..algorithm import question_rows, zero_variance
 from ..policy.batch import Batch
 from ..policy.update import Update
-from ..types import Completion, Group, Reward, Status, Verdict
+from ..types import Group, Reward, Status, Verdict
 
 Row = dict[str, float | int | str | None]
+
+
+@dataclass(frozen=True)
+class Step:
+    """All that one step made: Q groups with their verdicts and rewards, and what trained."""
+
+    number: int
+    groups: Sequence[Group]
+    verdicts: Sequence[Sequence[Verdict]]
+    rewards: Sequence[Sequence[Reward]]
+    rewards_QG: Tensor
+    advantages_QG: Tensor
+    batch: Batch
+    weights_NT: Tensor
+    update: Update
 
 
 def mean(values: Sequence[float]) -> float | None:
@@ -20,22 +36,16 @@ def mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def step_metrics(
-    groups: Sequence[Group],
-    verdicts: Sequence[Sequence[Verdict]],
-    rewards: Sequence[Sequence[Reward]],
-    weights_NT: Tensor,
-    update: Update,
-) -> dict[str, float | int | None]:
+def step_metrics(made: Step) -> dict[str, float | None]:
     """Means over the completions of the step. accuracy is the checker's word; reward/mean is what trained."""
-    answers = [completion for group in groups for completion in group.completions]
-    flat = [verdict for row in verdicts for verdict in row]
-    scored = [reward for row in rewards for reward in row]
+    rewards_QG, update = made.rewards_QG, made.update
+    answers = [completion for group in made.groups for completion in group.completions]
+    flat = [verdict for row in made.verdicts for verdict in row]
+    scored = [reward for row in made.rewards for reward in row]
     lengths = [len(answer.token_ids) for answer in answers]
     entropies = [
         (answer.entropy, length) for answer, length in zip(answers, lengths, strict=True) if answer.entropy is not None
     ]
-    rewards_QG = torch.tensor([[reward.total for reward in row] for row in rewards], dtype=torch.float64)
 
     def share(status: Status) -> float:
         return sum(verdict.status is status for verdict in flat) / len(flat)
@@ -64,33 +74,24 @@ def step_metrics(
         "lr": update.lr,
         "updates": update.updates,
         "zero_variance_fraction": float(zero_variance(rewards_QG).double().mean()),
-        "weight/total": float(weights_NT.abs().sum()),
+        "weight/total": float(made.weights_NT.abs().sum()),
     }
 
 
-def step_questions(
-    groups: Sequence[Group],
-    verdicts: Sequence[Sequence[Verdict]],
-    rewards: Sequence[Sequence[Reward]],
-    advantages_QG: Tensor,
-    weights_NT: Tensor,
-    batch: Batch,
-    update: Update,
-    step: int,
-) -> list[Row]:
+def step_questions(made: Step) -> list[Row]:
     """One row a question, in the order of the step's slots: what it is, how it went, and what it weighed."""
-    shape = advantages_QG.shape
+    shape = made.advantages_QG.shape
     numbers = question_rows(
-        rewards_QG=torch.tensor([[reward.total for reward in row] for row in rewards], dtype=torch.float64),
-        correct_QG=torch.tensor([[verdict.correct for verdict in row] for row in verdicts]),
-        advantages_QG=advantages_QG,
-        token_weights_QGT=weights_NT.view(*shape, -1),
-        lengths_QG=batch.lengths_N.view(shape),
+        rewards_QG=made.rewards_QG,
+        correct_QG=torch.tensor([[verdict.correct for verdict in row] for row in made.verdicts]),
+        advantages_QG=made.advantages_QG,
+        token_weights_QGT=made.weights_NT.view(*shape, -1),
+        lengths_QG=made.batch.lengths_N.view(shape),
     )
-    kl_QG = None if update.kl_N is None else update.kl_N.view(shape)
+    kl_QG = None if made.update.kl_N is None else made.update.kl_N.view(shape)
     rows: list[Row] = []
-    for slot, (group, values) in enumerate(zip(groups, numbers, strict=True)):
-        row: Row = {"step": step, "slot": slot, "question_id": group.question.id}
+    for slot, (group, values) in enumerate(zip(made.groups, numbers, strict=True)):
+        row: Row = {"step": made.number, "slot": slot, "question_id": group.question.id}
         row |= {"question": group.question.text, "gold": group.question.gold, **values}
         row["truncated"] = sum(answer.truncated for answer in group.completions)
         row["kl"] = None if kl_QG is None else float(kl_QG[slot].mean())
@@ -98,23 +99,14 @@ def step_questions(
     return rows
 
 
-def step_completions(
-    groups: Sequence[Group],
-    verdicts: Sequence[Sequence[Verdict]],
-    rewards: Sequence[Sequence[Reward]],
-    advantages_QG: Tensor,
-    step: int,
-) -> list[dict[str, object]]:
+def step_completions(made: Step) -> list[dict[str, object]]:
     """One row a completion, with its text, for `completions/`."""
     rows: list[dict[str, object]] = []
-    for slot, (group, judged, scored) in enumerate(zip(groups, verdicts, rewards, strict=True)):
-        triples: Sequence[tuple[Completion, Verdict, Reward]] = list(
-            zip(group.completions, judged, scored, strict=True)
-        )
-        for sample, (answer, verdict, reward) in enumerate(triples):
+    for slot, (group, judged, scored) in enumerate(zip(made.groups, made.verdicts, made.rewards, strict=True)):
+        for sample, (answer, verdict, reward) in enumerate(zip(group.completions, judged, scored, strict=True)):
             rows.append(
                 {
-                    "step": step,
+                    "step": made.number,
                     "slot": slot,
                     "sample": sample,
                     "question_id": group.question.id,
@@ -127,7 +119,7 @@ def step_completions(
                     "extracted": verdict.extracted,
                     "reward": reward.total,
                     "parts": dict(reward.parts),
-                    "advantage": float(advantages_QG[slot, sample]),
+                    "advantage": float(made.advantages_QG[slot, sample]),
                 }
             )
     return rows

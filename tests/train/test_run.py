@@ -158,7 +158,7 @@ def test_every_switch_runs(tmp_path, overrides):
 def test_full_fine_tuning_leaves_a_model_that_loads(tmp_path):
     from transformers import AutoModelForCausalLM
 
-    go(tmp_path / "run", "lora=off", "optim.lr=1e-3")
+    go(tmp_path / "run", "steps=4", "questions_per_step=4", "lora=off", "optim.lr=1e-3")
     trained = AutoModelForCausalLM.from_pretrained(tmp_path / "run" / "model").state_dict()
     base = AutoModelForCausalLM.from_pretrained(EMBEDDED).state_dict()
     assert any(not torch.equal(trained[name], base[name]) for name in base)
