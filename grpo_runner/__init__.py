@@ -2,7 +2,7 @@
 
 A run in two lines of Python, the same as on the command line:
 
-    from . import compose, run
+    from grpo_runner import compose, run
     run(compose(["advantage=dr_grpo", "seed=1"]))
 """
 

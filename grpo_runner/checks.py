@@ -33,7 +33,12 @@ def method_name(config: RunConfig) -> str:
             return "between the two: GRPO's advantage (over the group's std) with Dr. GRPO's loss norm (a constant)"
         case "group_mean", "none", "sequence_mean":
             return "between the two: Dr. GRPO's advantage (no std) with GRPO's loss norm (each response's length)"
-    return _ADVANTAGES[advantage.baseline, advantage.scale] + _NORMS[norm] + (" and a KL term" if kl else "")
+    own = f"baseline {advantage.baseline} and scale {advantage.scale}"  # a variant that no paper here has named
+    return (
+        _ADVANTAGES.get((advantage.baseline, advantage.scale), own)
+        + _NORMS.get(norm, f" with loss norm {norm}")
+        + (" and a KL term" if kl else "")
+    )
 
 
 _ADVANTAGES = {

@@ -77,9 +77,13 @@ def merge(words: Sequence[str]) -> int:
     """Write a run's adapter and its base as one model folder."""
     if len(words) != 2 or any(word.startswith("-") for word in words):
         raise InputError("Usage: python -m grpo_runner merge RUN_FOLDER OUTPUT_FOLDER")
+    from .tracking import quiet_libraries
+
+    quiet_libraries()
     from .policy.merge import merge as merge_adapter
 
-    merge_adapter(words[0], words[1])
+    target = merge_adapter(words[0], words[1])
+    print(f"{target}: a full model folder; AutoModelForCausalLM.from_pretrained loads it")
     return 0
 
 

@@ -23,5 +23,6 @@ if ! "$venv/bin/python" -c 'import torch' 2>/dev/null; then
         } || "${pip[@]}" "torch==$torch"
     fi
 fi
+echo "Installing the rest of what grpo_runner needs (about a minute)."
 "${pip[@]}" --constraint constraints.txt --editable ".[dev]"
 echo "Set-up done in $venv."

@@ -18,23 +18,28 @@ if TYPE_CHECKING:
 _THEORY = "#d1495b"
 
 
-def advantage_weight_theory(p: np.ndarray, advantage: AdvantageConfig, group_size: int) -> np.ndarray:
+# Σ|A| of G answers with 0/1 rewards and success rate p before the scale, by baseline: formula and function of (p, G).
+# A baseline that is not here gets no curve, which is better than another one's.
+_CENTRED: dict[str, tuple[str, Callable[[np.ndarray, int], np.ndarray]]] = {
+    "group_mean": ("2G·p(1-p)", lambda p, size: 2 * size * p * (1 - p)),
+    "leave_one_out": ("2G²/(G-1)·p(1-p)", lambda p, size: 2 * size * p * (1 - p) * size / max(size - 1, 1)),
+    "none": ("G·p", lambda p, size: size * p),
+}
+
+
+def advantage_weight_theory(p: np.ndarray, advantage: AdvantageConfig, group_size: int) -> np.ndarray | None:
     """Sum of |A| over a group of G answers with 0/1 rewards of which a share `p` is right; the shape of `p`.
 
     Group mean: 2G·p(1-p), times G/(G-1) when the baseline leaves the own answer out; without a baseline G·p. Group std:
     divided by std + eps, with std² = p(1-p)·G/(G-ddof), and 0 where the group has no variance. So 2G·sqrt(p(1-p)) for
-    GRPO (ddof 0, eps 0) and 2G·p(1-p) for Dr. GRPO.
+    GRPO (ddof 0, eps 0) and 2G·p(1-p) for Dr. GRPO. None for a baseline or a scale whose theory is not written here.
     """
+    if advantage.baseline not in _CENTRED or advantage.scale not in ("none", "group_std"):
+        return None
     p = np.asarray(p, dtype=float)
-    variance = p * (1 - p)
-    if advantage.baseline == "none":
-        weight = group_size * p
-    else:
-        weight = 2 * group_size * variance
-        if advantage.baseline == "leave_one_out":
-            weight = weight * group_size / max(group_size - 1, 1)
+    weight = _CENTRED[advantage.baseline][1](p, group_size)
     if advantage.scale == "group_std":
-        std = np.sqrt(variance * group_size / max(group_size - advantage.ddof, 1))
+        std = np.sqrt(p * (1 - p) * group_size / max(group_size - advantage.ddof, 1))
         weight = np.divide(weight, std + advantage.eps, out=np.zeros_like(weight), where=std > 0)
     return weight
 
@@ -58,12 +63,15 @@ def weight_scatter(table: pa.Table, advantage: AdvantageConfig, loss_norm: LossN
     figure = Figure(figsize=(11, 4.8), dpi=120, layout="constrained")
     figure.get_layout_engine().set(w_pad=0.1)  # type: ignore[union-attr, call-arg]
     left, right = figure.subplots(1, 2)
-    left.plot(grid, curve, color=_THEORY, lw=1.8, zorder=1, label=f"theory: {_formula(advantage)}")
+    binary = np.allclose(column("reward_mean"), rate)  # rewards of right and wrong answers are 1 and 0
+    if curve is not None:
+        label = f"{'theory' if binary else 'theory for 0/1 rewards'}: {_formula(advantage)}"
+        left.plot(grid, curve, color=_THEORY, lw=1.8, zorder=1, label=label)
     _dots(left, figure, rate, before, column("step"), "mean step of the dot's questions", "viridis")
     left.set_title("Before the loss norm: Σ|A| of a question")
     left.set_ylabel("advantage weight, Σ|A| over its answers")
 
-    if (before > 0).any():
+    if curve is not None and binary and (before > 0).any():
         ratio = float(np.median(after[before > 0] / before[before > 0]))
         exact = loss_norm.kind == "sequence_mean"
         label = "theory times the loss norm's constant" if exact else "theory at the run's median length"
@@ -81,8 +89,9 @@ def weight_scatter(table: pa.Table, advantage: AdvantageConfig, loss_norm: LossN
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(loc="upper right", frameon=False, fontsize=9)
     steps = column("step")
-    what = f"{table.num_rows:,} questions asked in steps {steps.min():.0f} to {steps.max():.0f}"
-    figure.suptitle(f"What each question weighs: {what}", fontsize=12)
+    asked, distinct = table.num_rows, len(set(table["question_id"].to_pylist()))
+    what = f"{distinct:,} questions, asked {asked:,} times in steps {steps.min():.0f} to {steps.max():.0f}"
+    figure.suptitle(f"What each question weighs: {what}\n", fontsize=12)
     return figure
 
 
@@ -110,13 +119,13 @@ def _dots(axes: Axes, figure: Figure, x: np.ndarray, y: np.ndarray, colour: np.n
         places[order, 0], places[order, 1] * scale, s=size[order], c=mean[order], cmap=cmap, alpha=0.75, zorder=2,
         edgecolors="white", linewidths=0.3,
     )  # fmt: skip
-    axes.scatter([], [], s=50, color="#777777", label=f"measured (size: 1 to {count.max():,} questions)")
+    axes.scatter([], [], s=50, color="#777777", label=f"measured (size: 1 to {count.max():,} groups)")
     figure.colorbar(dots, ax=axes, label=label, pad=0.015)
 
 
 def _formula(advantage: AdvantageConfig) -> str:
     """The curve's formula in a few characters."""
-    top = {"group_mean": "2G·p(1-p)", "leave_one_out": "2G²/(G-1)·p(1-p)", "none": "G·p"}[advantage.baseline]
+    top = _CENTRED[advantage.baseline][0]
     if advantage.scale == "none":
         return top
     if advantage.baseline == "group_mean" and advantage.eps == 0:

@@ -109,8 +109,8 @@ def weightiest(questions: pa.Table, count: int) -> list[tuple[str, str, str, str
 def paths(run_dir: Path) -> list[tuple[str, str]]:
     """(what, where) for what the run left, relative to the working directory where that is shorter."""
     names = (
-        ("run", ""), ("adapter", "adapter"), ("metrics", METRICS), ("questions", PARQUET), ("picture", PICTURE),
-        ("answers", COMPLETIONS),
+        ("run", ""), ("adapter", "adapter"), ("model", "model"), ("metrics", METRICS), ("questions", PARQUET),
+        ("picture", PICTURE), ("answers", COMPLETIONS),
     )  # fmt: skip
     found = [(what, _short(run_dir / name)) for what, name in names if (run_dir / name).exists()]
     offline = sorted((run_dir / "wandb").glob("offline-run-*"))

@@ -138,7 +138,8 @@ class Terminal(Tracker):
         if self._gone:
             return
         if isinstance(what, Text):
-            self._console.print(what, soft_wrap=True)  # one line stays one line in a log
+            # in a log one line stays one line; on a screen it breaks between words
+            self._console.print(what, soft_wrap=not self._console.is_terminal)
         else:
             self._console.print()
             self._console.print(what)

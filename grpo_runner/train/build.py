@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -14,7 +15,7 @@ from torch import nn
 from .. import checks, data
 from ..data import order
 from ..evaluation import Suite, evaluate
-from ..files import disk_errors
+from ..files import disk_errors, write_atomic
 from ..policy.models import attach_lora, choose_device, choose_dtype, eos_ids, load_model, load_tokenizer
 from ..policy.update import Trainer
 from ..prompts import Prompter, fit
@@ -94,7 +95,7 @@ def build(config: RunConfig, folder: Path, tracker: Tracker, say: Callable[[str]
         start,
         plan(parts, device, start),
         notes,
-        partial(save_model, model, tokenizer, folder, config.lora.enabled),
+        partial(save_model, model, tokenizer, folder, config),
     )
 
 
@@ -127,12 +128,41 @@ def restore(checkpoints: Checkpoints, trainer: Trainer, say: Callable[[str], Non
     return found.step
 
 
-def save_model(model: nn.Module, tokenizer: object, folder: Path, lora: bool) -> None:
-    """`adapter/` (loads with PeftModel.from_pretrained) or, after full fine-tuning, `model/`, with the tokenizer."""
+CARD = """---
+library_name: {library}
+base_model: {base}
+---
+# {what} of a grpo_runner run
+
+{method}, seed {seed}, {steps} steps of {questions} questions × {group_size} answers, on the questions of `data.kind`
+{data}. Base: `{base}`. Every setting is in the run's `config.yaml`, what it reached in its `summary.json`.
+
+    {load}
+"""
+
+
+def save_model(model: Any, tokenizer: Any, folder: Path, config: RunConfig) -> None:
+    """`adapter/` (for PeftModel.from_pretrained) or, after full fine-tuning, `model/`; with tokenizer and card."""
+    lora = config.lora.enabled
     target = folder / ("adapter" if lora else "model")
+    card = CARD.format(
+        library="peft" if lora else "transformers",
+        what="LoRA adapter" if lora else "Model",
+        base=config.model.path,
+        method=checks.method_name(config),
+        seed=config.seed,
+        steps=config.steps,
+        questions=config.questions_per_step,
+        group_size=config.group_size.value,
+        data=config.data.kind,
+        load=f'PeftModel.from_pretrained(base, "{target.name}")'
+        if lora
+        else f'AutoModelForCausalLM.from_pretrained("{target.name}")',
+    )
     with disk_errors(target):
-        model.save_pretrained(str(target))  # type: ignore[operator]
-        tokenizer.save_pretrained(str(target))  # type: ignore[attr-defined]
+        model.save_pretrained(str(target))
+        tokenizer.save_pretrained(str(target))
+    write_atomic(target / "README.md", card.encode())
 
 
 def plan(parts: Parts, device: torch.device, start: int) -> dict[str, str]:

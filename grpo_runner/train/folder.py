@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ MAY_CHANGE = ("run_name", "sweep_name", "tracking", "checkpoint", "rollout.batch
 
 
 class RunFolder:
-    """Paths of one run. `prepare` checks the folder against the configuration; see DESIGN §5 for its contents."""
+    """Paths of one run. `prepare` checks the folder against the configuration; the README lists what it holds."""
 
     def __init__(self, config: RunConfig) -> None:
         self.config, self.path = config, Path(config.run_dir)
@@ -43,6 +43,10 @@ class RunFolder:
             yield
         finally:
             lock.release()
+            if [file.name for file in self.path.iterdir()] == [".lock"]:  # nothing came of it
+                with suppress(OSError):
+                    (self.path / ".lock").unlink()
+                    self.path.rmdir()
 
     def prepare(self) -> None:
         """Write config.yaml and code.diff, or hold the folder's own config.yaml against this run's.
@@ -63,12 +67,20 @@ class RunFolder:
             if not changed:
                 return
         write_atomic(file, mine.encode())
-        write_atomic(self.path / "code.diff", git("diff", "HEAD").encode())
+        write_atomic(self.path / "code.diff", code_diff().encode("utf-8", "surrogateescape"))
 
     def _may_change(self, key: str, theirs: dict[str, Any]) -> bool:
         if key == "steps":  # a run may be made longer, unless its schedule ends at `steps`
             return self.config.steps > theirs["steps"] and self.config.optim.schedule == "constant"
         return any(key == allowed or key.startswith(allowed + ".") for allowed in MAY_CHANGE)
+
+    def abandon(self) -> None:
+        """Take back what `prepare` wrote, for a run that was refused before its first step."""
+        if not (self.path / "metrics.jsonl").exists():
+            for name in ("config.yaml", "code.diff"):
+                (self.path / name).unlink(missing_ok=True)
+            with suppress(OSError):
+                (self.path / "checkpoints").rmdir()
 
     def finished(self) -> dict[str, Any] | None:
         """The summary of a run that made all its steps, None while there are steps to make."""
@@ -99,12 +111,21 @@ def differences(theirs: dict[str, Any], mine: dict[str, Any], prefix: str = "") 
     return lines
 
 
+def code_diff() -> str:
+    """What the checkout that ran has beyond its commit: changed files, and new ones that git does not ignore."""
+    new = [name for name in git("ls-files", "--others", "--exclude-standard", "-z").split("\0") if name]
+    added = (git("diff", "--no-index", "--", "/dev/null", name) for name in new)
+    return git("diff", "HEAD") + "".join(added)
+
+
 def git(*arguments: str) -> str:
     """Output of git on the checkout that this package is in; '' for an installed package or without git."""
     here = Path(__file__).resolve().parents[2]
     if not (here / ".git").exists():
         return ""
     try:
-        return subprocess.run(["git", "-C", str(here), *arguments], capture_output=True, text=True, timeout=20).stdout
+        return subprocess.run(
+            ["git", "-C", str(here), *arguments], capture_output=True, text=True, errors="surrogateescape", timeout=20
+        ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ""

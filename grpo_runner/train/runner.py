@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 from .. import __version__, checks
-from ..errors import Interrupted
+from ..errors import InputError, Interrupted
 from ..schema import RunConfig
 from ..tracking import LocalTracker, Terminal, Trackers, WandbTracker, quiet_libraries
 from .build import build
@@ -39,7 +39,7 @@ class Summary:
     before: dict[str, float] = field(default_factory=dict)
     after: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
-    versions: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str | None] = field(default_factory=dict)
 
 
 def run(config: RunConfig) -> Summary:
@@ -57,7 +57,11 @@ def run(config: RunConfig) -> Summary:
             terminal.say(f"{folder.path}: finished before, with {done['steps']} steps; nothing to do")
             return Summary(**done)
         folder.reopen()
-        return _train(config, folder, terminal)
+        try:
+            return _train(config, folder, terminal)
+        except InputError:
+            folder.abandon()
+            raise
 
 
 def _train(config: RunConfig, folder: RunFolder, terminal: Terminal) -> Summary:
@@ -94,12 +98,18 @@ def _train(config: RunConfig, folder: RunFolder, terminal: Terminal) -> Summary:
     return result
 
 
-def versions() -> dict[str, str]:
-    """What the figures of a run depend on: this package with its commit, Python, and the libraries that compute."""
+def versions() -> dict[str, str | None]:
+    """What the figures of a run depend on: this package with its commit, Python, and the libraries that compute.
+
+    commit is None for an installed package, and ends in "+changes" where the checkout had some (see code.diff).
+    """
     libraries = {name: version(name) for name in ("torch", "transformers", "peft")}
+    commit = git("rev-parse", "HEAD").strip() or None
+    if commit and git("status", "--porcelain"):
+        commit += "+changes"
     return {
         "grpo_runner": __version__,
-        "commit": git("rev-parse", "HEAD").strip(),
+        "commit": commit,
         "python": platform.python_version(),
     } | libraries
 

@@ -102,9 +102,9 @@ def lines(path: Path) -> int:
     return path.read_text().count("\n") if path.exists() else 0
 
 
-def test_ctrl_c_saves_says_how_to_go_on_and_exits_130(uninterrupted, tmp_path):
-    folder = tmp_path / "run"
-    process = start(folder)
+def test_ctrl_c_saves_says_how_to_go_on_and_exits_130(tmp_path):
+    folder, longer = tmp_path / "run", ("steps=60", "evaluation.every=0")
+    process = start(folder, *longer)
     while lines(folder / "metrics.jsonl") < 1:
         assert process.poll() is None
         time.sleep(0.002)
@@ -112,8 +112,10 @@ def test_ctrl_c_saves_says_how_to_go_on_and_exits_130(uninterrupted, tmp_path):
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130 and "The same command goes on" in output and "Traceback" not in output
     assert not (folder / "DONE").exists() and (folder / "questions.parquet").exists()
-    finish(folder)
-    assert results(folder) == uninterrupted
+    made = lines(folder / "metrics.jsonl")
+    assert (folder / "checkpoints" / f"step_{made:06d}").exists()  # the step that was being made is not lost
+    assert f"going on from step {made}" in finish(folder, *longer)
+    assert [row["step"] for row in without_times(folder / "metrics.jsonl")] == list(range(60))
 
 
 def test_a_finished_run_typed_again_does_nothing(tmp_path):
