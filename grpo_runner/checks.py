@@ -76,6 +76,11 @@ def _ddof(config: RunConfig) -> Iterator[str]:
         yield "advantage.ddof changes nothing with advantage.scale=none: nothing is divided by a std. Leave it out."
 
 
+def _eps(config: RunConfig) -> Iterator[str]:
+    if config.advantage.scale == "none" and config.advantage.eps:
+        yield "advantage.eps changes nothing with advantage.scale=none: nothing is divided by a std. Leave it out."
+
+
 def _divisor(config: RunConfig) -> Iterator[str]:
     if config.loss_norm.divisor is not None and config.loss_norm.kind != "constant":
         kind = config.loss_norm.kind
@@ -181,6 +186,14 @@ def _cut_vocabulary(config: RunConfig) -> Iterator[str]:
         )
 
 
+def _answer_tags(config: RunConfig) -> Iterator[str]:
+    if any("</answer>" in stop for stop in config.prompt.stop) and config.reward.extract != "answer_tag":
+        yield (
+            f"prompt.stop ends answers at </answer>, but reward.extract={config.reward.extract} looks elsewhere: "
+            "for the R1 template add reward.extract=answer_tag."
+        )
+
+
 def _warm_up(config: RunConfig) -> Iterator[str]:
     total = config.steps * config.optim.updates_per_rollout
     if config.optim.warmup_steps >= total:
@@ -199,6 +212,7 @@ Find = Callable[[RunConfig], Iterator[str]]
 _FAULTS: tuple[Find, ...] = (
     _group_of_one,
     _ddof,
+    _eps,
     _divisor,
     _reward,
     _data_source,
@@ -211,6 +225,7 @@ _WARNINGS: tuple[Find, ...] = (
     _rate_for_all_weights,
     _pairs,
     _cut_vocabulary,
+    _answer_tags,
     _warm_up,
     _dropout,
     _single_update,

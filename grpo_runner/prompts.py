@@ -111,7 +111,7 @@ def fit(
         unknown += prompter.unknown_id in ids
         kept.append(question)
         prompt_ids[question.id] = ids
-    if not kept:
+    if questions and not kept:
         raise InputError(
             f"None of the {len(questions)} prompts fits data.max_prompt_tokens={max_prompt_tokens}; "
             f"the longest has {longest} tokens. Raise the limit, or set data.long_prompt=truncate_left."

@@ -25,8 +25,10 @@ class DataSets:
     notes: tuple[str, ...]
 
 
-def load(config: DataConfig, seed: int, unreadable: Callable[[str], str | None]) -> DataSets:
+def load(config: DataConfig, seed: int, unreadable: Callable[[str], str | None], evaluated: bool = True) -> DataSets:
     """Read or make both sets, and check every gold answer that the run will use.
+
+    evaluated: whether the held-out set is wanted at all; without it, `eval` of a table is empty and its key not read.
 
     unreadable: why a gold answer cannot be read by the checker, None when it can (`reward.unreadable`).
     Sizes of a table: `train_size` rows drawn by the seed, kept in file order; `eval_size` rows of an order that is
@@ -39,8 +41,8 @@ def load(config: DataConfig, seed: int, unreadable: Callable[[str], str | None])
     else:
         read_gold = _gold_reader(config)
         train = _table(config, config.train, "data.train", read_gold)
-        held_out = _table(config, config.eval, "data.eval", read_gold)
-        sets = _subset(train, config.train_size, seed), _shuffled(held_out, config.eval_size)
+        held_out = _table(config, config.eval, "data.eval", read_gold) if evaluated else []
+        sets = _subset(train, config.train_size, seed), _shuffled(held_out, config.eval_size if evaluated else None)
         cached = cache(unreadable)  # golds repeat, and a symbolic one is slow to parse
         for rows, key in zip(sets, ("data.train", "data.eval"), strict=True):
             _check_golds(rows, key, cached)

@@ -104,12 +104,10 @@ def _hub(source: SourceConfig, key: str, columns: Mapping[str, str]) -> list[Row
     local = f"A local file ({' or '.join(SUFFIXES)}) goes in {key.removesuffix('hub_id')}path and needs no network."
     name = f'"{source.hub_id}" ({source.hub_config or "default"}, split {source.split})'
     try:
-        import datasets  # late: slow to import, and in the optional extra `hub`
+        import datasets  # late: slow to import
         import huggingface_hub
     except ImportError as error:
-        raise InputError(
-            f"{key}: {name} needs the package `datasets`: pip install 'grpo-runner[hub]'.\n{local}"
-        ) from error
+        raise InputError(f"{key}: {name} needs the package `datasets`, which cannot be imported.\n{local}") from error
     # their bars and retry lines are not ours to print; what went wrong is in the error below
     datasets.disable_progress_bars()
     huggingface_hub.utils.disable_progress_bars()

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-import yaml
 
 from ..errors import InputError
 from ..files import disk_errors
-from ..schema import ModelConfig
+from ..validate import load
 from .models import load_model, load_tokenizer
 
 
@@ -29,7 +28,7 @@ def merge(run_dir: str, output: str) -> Path:
         )
     if target.exists() and any(target.iterdir()):
         raise InputError(f"merge: {target} is not empty; give a new folder.")
-    config = ModelConfig(**yaml.safe_load((run / "config.yaml").read_text())["model"])
+    config = load(run / "config.yaml").model
     base = load_model(config, torch.device("cpu"), torch.float32)
     merged = PeftModel.from_pretrained(base, str(run / "adapter")).merge_and_unload()
     with disk_errors(target):

@@ -59,13 +59,16 @@ def locate(path: str) -> str:
 
 
 def load_tokenizer(config: ModelConfig) -> Any:
-    """The tokenizer, padding on the left, with its EOS as pad where it has none of its own."""
+    """The tokenizer, padding on the left, with its EOS as pad where it has none of its own, and id 0 without either.
+
+    Which id it is does not matter: masks come from lengths, never from token values.
+    """
     from transformers import AutoTokenizer
 
     tokenizer = _load(AutoTokenizer, config)
     tokenizer.padding_side = "left"
     if tokenizer.pad_token_id is None:
-        tokenizer.pad_token = tokenizer.eos_token
+        tokenizer.pad_token_id = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else 0
     return tokenizer
 
 

@@ -1,7 +1,7 @@
 """What a run leaves and shows: files, W&B, the terminal, behind one Protocol. Nothing heavy is imported here."""
 
 from .base import Row, Tracker, Trackers
-from .local import LocalTracker, wants_completions
+from .local import LocalTracker
 from .questions import read_questions
 from .quiet import quiet_libraries
 from .terminal import Terminal
@@ -16,5 +16,4 @@ __all__ = [
     "WandbTracker",
     "quiet_libraries",
     "read_questions",
-    "wants_completions",
 ]

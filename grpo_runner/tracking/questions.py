@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..errors import InputError
 from ..files import disk_errors, write_atomic
 from . import jsonl
 from .base import Row
@@ -72,7 +73,13 @@ def read_questions(run_dir: str | Path) -> pa.Table:
     # the journal first: were it folded between the two reads, its rows would be in the file that is read next
     rows = [row for _, row in jsonl.whole_lines(journal)]
     # one open file, not a path: it cannot be swapped while it is read
-    table = pq.ParquetFile(parquet).read() if parquet.exists() else schema().empty_table()
+    try:
+        table = pq.ParquetFile(parquet).read() if parquet.exists() else schema().empty_table()
+    except pa.ArrowException:
+        raise InputError(
+            f"{parquet} is not a readable Parquet file, so the weights of earlier steps are lost.\n"
+            "Remove it to go on without them, or give another run_name."
+        ) from None
     last = pc.max(table["step"]).as_py() if table.num_rows else -1
     fresh = pa.Table.from_pylist([row for row in rows if row["step"] > last], schema=schema())
     return pa.concat_tables([table, fresh]).combine_chunks()

@@ -69,6 +69,17 @@ def _server(environ: Mapping[str, str]) -> ParseResult:
     return urlparse(environ.get("WANDB_BASE_URL") or "https://api.wandb.ai")
 
 
+def method_tags(config: RunConfig) -> list[str]:
+    """The switches that make the method, so that the runs of a sweep can be filtered by them."""
+    advantage = config.advantage
+    return [
+        f"baseline={advantage.baseline}",
+        f"scale={advantage.scale}",
+        f"loss_norm={config.loss_norm.kind}",
+        f"beta={config.beta.value:g}",
+    ]
+
+
 class WandbTracker(Tracker):
     """One W&B run a run folder, under its `wandb/`. Needs a LocalTracker before it: it reads the folder's files.
 
@@ -169,7 +180,7 @@ class WandbTracker(Tracker):
             project=tracking.project,
             entity=tracking.entity,
             group=tracking.group or self._config.sweep_name,
-            tags=list(tracking.tags),
+            tags=[*tracking.tags, *method_tags(self._config)],
             name=self._config.run_name,
             id=marker.read_text().strip(),
             dir=self._dir,

@@ -44,7 +44,7 @@ def build(config: RunConfig, folder: Path, tracker: Tracker, say: Callable[[str]
     """Load data, model and state; cheap checks come before the expensive loading. Raises InputError, MachineError."""
     device = choose_device(config.device)
     reward_of = compose.build(config.reward)
-    sets = data.load(config.data, config.seed, unreadable)
+    sets = data.load(config.data, config.seed, unreadable, evaluated=config.evaluation.every > 0)
     order.check_size(len(sets.train), config.questions_per_step, config.data.small_set)
     tokenizer = load_tokenizer(config.model)
     fitted = partial(
@@ -54,7 +54,8 @@ def build(config: RunConfig, folder: Path, tracker: Tracker, say: Callable[[str]
         long_prompt=config.data.long_prompt,
     )
     questions, prompts, note = fitted(sets.train)
-    held_out, held_prompts, held_note = fitted(sets.eval[: config.evaluation.questions])
+    measured = sets.eval[: config.evaluation.questions] if config.evaluation.every else ()
+    held_out, held_prompts, held_note = fitted(measured)
     small_note = order.check_size(len(questions), config.questions_per_step, config.data.small_set)
 
     model, autocast = load_policy(config, device)
@@ -93,7 +94,7 @@ def build(config: RunConfig, folder: Path, tracker: Tracker, say: Callable[[str]
     return Built(
         parts,
         start,
-        plan(parts, device, start),
+        plan(parts, len(held_out), device, start),
         notes,
         partial(save_model, model, tokenizer, folder, config),
     )
@@ -165,7 +166,7 @@ def save_model(model: Any, tokenizer: Any, folder: Path, config: RunConfig) -> N
     write_atomic(target / "README.md", card.encode())
 
 
-def plan(parts: Parts, device: torch.device, start: int) -> dict[str, str]:
+def plan(parts: Parts, held_out: int, device: torch.device, start: int) -> dict[str, str]:
     """What the run will do, in words, before it does it."""
     config, optim = parts.config, parts.config.optim
     trained = sum(parameter.numel() for parameter in parts.trainer.named.values())
@@ -178,7 +179,7 @@ def plan(parts: Parts, device: torch.device, start: int) -> dict[str, str]:
         "questions": order.plan(len(parts.questions), config.questions_per_step, config.data.short_batch),
         "samples": f"{rows} a step ({config.group_size.value} a question), up to {config.max_new_tokens} tokens each",
         "trained": f"{trained:,} parameters ({what})",
-        "evaluation": f"every {every} steps on {config.evaluation.questions} held-out questions" if every else "never",
+        "evaluation": f"every {every} steps on {held_out} held-out questions" if every else "never",
         "device": f"{device.type}, {choose_dtype(config.dtype, device)}".replace("torch.", ""),
     }
 

@@ -6,19 +6,19 @@ import json
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import yaml
 from filelock import FileLock, Timeout
 
 from ..errors import BusyError, InputError
 from ..files import disk_errors, write_atomic, write_json
 from ..schema import RunConfig
-from ..validate import to_yaml
+from ..validate import load, to_yaml
 
 # Keys that may differ when a run goes on: they do not change what the steps compute.
-MAY_CHANGE = ("run_name", "sweep_name", "tracking", "checkpoint", "rollout.batch_rows")
+MAY_CHANGE = ("run_dir", "run_name", "sweep_name", "tracking", "checkpoint", "rollout.batch_rows")
 
 
 class RunFolder:
@@ -48,26 +48,44 @@ class RunFolder:
                     (self.path / ".lock").unlink()
                     self.path.rmdir()
 
-    def prepare(self) -> None:
-        """Write config.yaml and code.diff, or hold the folder's own config.yaml against this run's.
+    def prepare(self) -> dict[str, Any] | None:
+        """Write config.yaml and code.diff, or hold what the folder has against this run. Gives the summary of a run
+        that is finished already, which is left as it is; None when there are steps to make.
 
         Raises InputError naming the keys in which a run that would go on from what is there differs from it.
         """
         file = self.path / "config.yaml"
-        mine = to_yaml(self.config)
         started = (self.path / "metrics.jsonl").exists()  # before its first step, a run may still be corrected
-        if started and file.exists():
-            theirs = yaml.safe_load(file.read_text()) or {}
-            changed = differences(theirs, yaml.safe_load(mine))
-            refused = [line for key, line in changed.items() if not self._may_change(key, theirs)]
-            if refused:
-                first = f"{self.path} holds a run with other settings; this one cannot go on from it."
-                more = [f"  … and {len(refused) - 3} more"] if len(refused) > 3 else []
-                raise InputError("\n".join([f"{first} Give another run_name.", *refused[:3], *more]))
-            if not changed:
+        if not (started and file.exists()):
+            write_atomic(file, to_yaml(self.config).encode())
+            self._record_code()
+            return None
+        theirs = asdict(load(file))
+        changed = differences(theirs, asdict(self.config))
+        refused = [line for key, line in changed.items() if not self._may_change(key, theirs)]
+        if refused:
+            first = f"{self.path} holds a run with other settings; this one cannot go on from it."
+            more = [f"  … and {len(refused) - 3} more"] if len(refused) > 3 else []
+            raise InputError("\n".join([f"{first} Give another run_name.", *refused[:3], *more]))
+        if done := self._finished():
+            return done
+        (self.path / "DONE").unlink(missing_ok=True)  # it has more steps to make now
+        if changed:
+            write_atomic(file, to_yaml(self.config).encode())
+        self._record_code()
+        return None
+
+    def _record_code(self) -> None:
+        """code.diff of the first start; a later start with other code adds code.2.diff, and so on."""
+        diff = code_diff().encode("utf-8", "surrogateescape")
+        names = ["code.diff", *(f"code.{number}.diff" for number in range(2, 1000))]
+        newest = None
+        for name in names:
+            if not (self.path / name).exists():
+                if newest is None or (self.path / newest).read_bytes() != diff:
+                    write_atomic(self.path / name, diff)
                 return
-        write_atomic(file, mine.encode())
-        write_atomic(self.path / "code.diff", code_diff().encode("utf-8", "surrogateescape"))
+            newest = name
 
     def _may_change(self, key: str, theirs: dict[str, Any]) -> bool:
         if key == "steps":  # a run may be made longer, unless its schedule ends at `steps`
@@ -82,16 +100,17 @@ class RunFolder:
             with suppress(OSError):
                 (self.path / "checkpoints").rmdir()
 
-    def finished(self) -> dict[str, Any] | None:
-        """The summary of a run that made all its steps, None while there are steps to make."""
+    def _finished(self) -> dict[str, Any] | None:
         if not (self.path / "DONE").exists():
             return None
-        summary: dict[str, Any] = json.loads((self.path / "summary.json").read_text())
-        return summary if summary["steps"] >= self.config.steps else None
-
-    def reopen(self) -> None:
-        """Take the mark of a finished run away: it has more steps to make now."""
-        (self.path / "DONE").unlink(missing_ok=True)
+        try:
+            summary: dict[str, Any] = json.loads((self.path / "summary.json").read_text())
+            return summary if summary["steps"] >= self.config.steps else None
+        except (OSError, ValueError, KeyError, TypeError):
+            raise InputError(
+                f"{self.path / 'summary.json'} cannot be read, though the run is marked as finished.\n"
+                f"Remove {self.path / 'DONE'} to have it written again."
+            ) from None
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Write summary.json, then DONE: the last file that a run writes."""

@@ -15,7 +15,7 @@ from ..policy.batch import Batch, minibatches
 from ..policy.update import Trainer
 from ..rollout import Engine, Sampling
 from ..schema import RunConfig
-from ..tracking import Tracker, wants_completions
+from ..tracking import Tracker
 from ..types import Group, Question, Reward, Verdict
 from .checkpoint import Checkpoints
 from .metrics import Step, step_completions, step_metrics, step_questions
@@ -23,7 +23,7 @@ from .metrics import Step, step_completions, step_metrics, step_questions
 
 @dataclass(frozen=True)
 class Parts:
-    """What the loop works with, each made from its own part of the configuration by `runner`."""
+    """What the loop works with, each made from its own part of the configuration by `build`."""
 
     config: RunConfig
     questions: Sequence[Question]
@@ -60,7 +60,7 @@ def times(clock: Sequence[float]) -> dict[str, float]:
 def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
     """Make the steps from `start` on; gives the next step to make: config.steps unless a stop was asked for."""
     config, size = run.config, run.config.group_size.value
-    baseline, norm, optim = config.advantage, config.loss_norm, config.optim
+    advantage, norm, optim = config.advantage, config.loss_norm, config.optim
     budget = norm.divisor or config.max_new_tokens
     for step in range(start, config.steps):
         if config.evaluation.every and step % config.evaluation.every == 0:
@@ -75,7 +75,7 @@ def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
         clock.append(time.perf_counter())
 
         rewards_QG = torch.tensor([[reward.total for reward in row] for row in rewards], dtype=torch.float64)
-        advantages_QG = advantages(rewards_QG, baseline.baseline, baseline.scale, baseline.ddof, baseline.eps)
+        advantages_QG = advantages(rewards_QG, advantage.baseline, advantage.scale, advantage.ddof, advantage.eps)
         batch = Batch.of(groups)
         parts = minibatches(rewards_QG.numel(), size, optim.updates_per_rollout, optim.minibatch, config.seed, step)
         weights_NT, norm_NT = token_weights(advantages_QG.flatten(), batch.mask_NT, parts, norm.kind, budget)
@@ -84,8 +84,7 @@ def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
 
         made = Step(step, groups, verdicts, rewards, rewards_QG, advantages_QG, batch, weights_NT, update)
         run.tracker.questions(step, step_questions(made))
-        if wants_completions(config, step):
-            run.tracker.completions(step, step_completions(made))
+        run.tracker.completions(step, step_completions(made))
         run.tracker.step(step, {**step_metrics(made), **times(clock)})
         stopping = stop_asked()
         if stopping or (step + 1) % (config.checkpoint.every or config.steps) == 0 or step + 1 == config.steps:

@@ -52,11 +52,9 @@ def run(config: RunConfig) -> Summary:
     checks.check(config)
     folder, terminal = RunFolder(config), Terminal()
     with folder.locked():
-        folder.prepare()
-        if done := folder.finished():
+        if done := folder.prepare():
             terminal.say(f"{folder.path}: finished before, with {done['steps']} steps; nothing to do")
             return Summary(**done)
-        folder.reopen()
         try:
             return _train(config, folder, terminal)
         except InputError:

@@ -167,6 +167,59 @@ def test_full_disk_in_the_middle_keeps_what_was_saved_and_goes_on(capsys, tmp_pa
     assert [json.loads(line)["step"] for line in (folder / "metrics.jsonl").read_text().splitlines()] == [0, 1, 2]
 
 
+def finished(folder: Path) -> Path:
+    assert cli.main([*SMALL, f"hydra.run.dir={folder}"]) == 0
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file() and file.name != ".lock"}
+
+
+def test_a_finished_run_is_left_as_it_is_also_with_other_tracking(tmp_path):
+    before = contents(finished(tmp_path / "run"))
+    assert cli.main([*SMALL, "tracking.project=other", f"hydra.run.dir={tmp_path / 'run'}"]) == 0
+    assert contents(tmp_path / "run") == before
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.yaml", "{{{"),
+        ("config.yaml", "[]"),
+        ("config.yaml", "steps: 2"),
+        ("summary.json", ""),
+        ("metrics.jsonl", "x\n"),
+    ],
+)
+def test_a_damaged_run_folder_is_said_by_file(capsys, tmp_path, name, content):
+    folder = finished(tmp_path / "run")
+    (folder / name).write_text(content)
+    assert name in refused(capsys, folder, "steps=2" if name != "metrics.jsonl" else "steps=3")
+
+
+def test_a_damaged_questions_file(capsys, tmp_path):
+    (finished(tmp_path / "run") / "questions.parquet").write_bytes(b"PAR1 and no more")
+    assert "questions.parquet" in refused(capsys, tmp_path / "run", "steps=3")
+
+
+def test_a_refused_run_leaves_no_folder(capsys, tmp_path):
+    refused(capsys, tmp_path / "run", f"model.path={tmp_path / 'nowhere'}")
+    assert not (tmp_path / "run").exists()
+
+
+def test_without_evaluation_no_held_out_set_is_asked_for(tmp_path):
+    overrides = data(tmp_path / "q.jsonl", GOOD, GOOD)
+    overrides = [text for text in overrides if not text.startswith("data.eval.path")]
+    assert cli.main([*SMALL, *overrides, f"hydra.run.dir={tmp_path / 'run'}"]) == 0
+
+
+def test_the_plan_counts_the_held_out_questions_there_are(capsys, tmp_path):
+    overrides = [*data(tmp_path / "q.jsonl", GOOD, GOOD), "evaluation.every=2", "evaluation.questions=50"]
+    assert cli.main([*SMALL, *overrides, f"hydra.run.dir={tmp_path / 'run'}"]) == 0
+    assert "on 2 held-out questions" in capsys.readouterr().out
+
+
 def test_a_verb_that_is_none(capsys):
     assert cli.main(["trian"]) == 2
     assert 'Did you mean "train"' in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -148,3 +149,19 @@ def test_a_second_process_on_the_folder_exits_3(tmp_path):
     first.kill()
     first.wait()
     assert second.returncode == 3 and "another process" in output
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_until_it_is_done(uninterrupted, tmp_path):
+    """Any moment counts: while loading, inside a log, inside a checkpoint. The run is typed again until it ends."""
+    folder, draw, kills = tmp_path / "run", random.Random(0), 0
+    while not (folder / "DONE").exists():
+        process = start(folder)
+        try:
+            process.wait(timeout=draw.uniform(3.0, 9.0))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            kills += 1
+        assert kills < 60
+    assert kills > 0 and results(folder) == uninterrupted

@@ -11,7 +11,8 @@ import pytest
 import zstandard
 
 from grpo_runner.errors import InputError, MachineError, NonFiniteError
-from grpo_runner.tracking import LocalTracker, Trackers, jsonl, wants_completions
+from grpo_runner.tracking import LocalTracker, Trackers, jsonl
+from grpo_runner.tracking.local import wants_completions
 
 pytestmark = pytest.mark.usefixtures("no_drawing")
 
