@@ -13,10 +13,17 @@ from grpo_runner.config import compose, compose_sweep, find
 
 CONF = find()
 CHOICES = sorted((file.parent.name, file.stem) for file in CONF.glob("*/*.yaml"))
-# choices that want something from the user, and what a user would give
 OWN_JOBS = ("experiment", "debug")  # these set keys of many groups
+# choices that want something from the user, and what a user would give
 GIVEN = {("reward", "custom"): ["reward.function=my_rewards:short_answers"]}
-KEY = re.compile(r"^( *)([\w.]+):")
+TOGETHER = ("parts",)  # explained together, above the heading
+TOLD_APART = {"data": {"train_size", "eval_size"}, "prompt": {"template", "system", "chat", "stop"}}  # differ by file
+FIELD = re.compile(r"^ *(?:- override /)?([\w./]+): *(.*)$")
+# what a comment must hold: the name of a paper or library whose value it gives, or that there is no such value
+SOURCE = re.compile(
+    r"\b(DeepSeekMath|DeepSeek-R1|Dr\. GRPO|DAPO|oat|verl|TRL|no paper|the papers|ours|our choice)\b",
+    re.IGNORECASE,
+)
 
 
 @pytest.mark.parametrize("turn", range(max(Counter(group for group, _ in CHOICES).values())))
@@ -38,32 +45,84 @@ def test_every_job_composes_and_validates(group: str, choice: str) -> None:
         checks.check(config)
 
 
-def unexplained(text: str) -> list[str]:
-    """Keys of a YAML text without a comment line right above."""
-    lines = text.splitlines()
-    parents = {index for index, line in enumerate(lines) if re.search(r": [|>][-+]?$", line)}
-    found, block = [], None
+def comments(text: str) -> dict[str, str]:
+    """The comment right above each field of a YAML text, by dotted name. A heading is left out: its fields count."""
+    found: dict[str, str] = {}
+    path: list[tuple[int, str]] = []  # the headings above, with their indents
+    comment: list[str] = []
+    skipped = None  # indent of the key whose deeper lines are its value
+    lines = [line.rstrip() for line in text.splitlines()]
     for index, line in enumerate(lines):
-        match = KEY.match(line)
         indent = len(line) - len(line.lstrip())
-        if block is not None and (indent > block or not line.strip()):
-            continue  # inside a block of text
-        block = indent if index in parents else None
-        if match and not lines[index - 1].lstrip().startswith("#"):
-            found.append(match[2])
+        if skipped is not None and (indent > skipped or not line):
+            continue  # inside a block of text, or among parts explained together
+        skipped = None
+        if line.lstrip().startswith("#"):
+            comment.append(line.strip().lstrip("# "))
+            continue
+        if match := FIELD.match(line):
+            path = [(depth, key) for depth, key in path if depth < indent]
+            name, value = match.groups()
+            below = next((other for other in lines[index + 1 :] if other and not other.lstrip().startswith("#")), "")
+            heading = not value and below.startswith(" " * (indent + 1)) and not below.lstrip().startswith("- ")
+            if name in TOGETHER or re.fullmatch(r"[|>][-+]?", value):
+                skipped = indent
+            if not heading or name in TOGETHER:
+                found[".".join([*(key for _, key in path), name])] = " ".join(comment)
+            path.append((indent, name))
+        comment = []
     return found
 
 
-@pytest.mark.parametrize(("group", "choice"), [pair for pair in CHOICES if pair[0] not in OWN_JOBS])
-def test_every_key_is_explained_above_it(group: str, choice: str) -> None:
-    text = (CONF / group / f"{choice}.yaml").read_text()
+def unexplained(text: str) -> list[str]:
+    """Fields without a comment right above that gives a paper's value or says that there is none."""
+    return [name for name, comment in comments(text).items() if not SOURCE.search(comment)]
+
+
+@pytest.mark.parametrize("name", ["config", *(f"{group}/{choice}" for group, choice in CHOICES)])
+def test_every_field_is_explained_above_it_with_the_papers_value(name: str) -> None:
+    text = (CONF / f"{name}.yaml").read_text()
     assert text.startswith("# ")
-    parts = ["correct", "format", "function"] if group == "reward" else []  # explained together, above `parts`
-    assert [key for key in unexplained(text) if key not in parts] == []
+    assert comments(text)
+    assert unexplained(text) == []
 
 
-def test_unexplained_finds_a_key_without_a_comment() -> None:
-    assert unexplained("# why\nlr: 1\nbetas: [0, 1]\n# text\nbody: |-\n  inner: x\n# last\nend: 1\n") == ["betas"]
+def test_unexplained_finds_a_field_without_a_comment_or_without_a_source() -> None:
+    text = """\
+# AdamW's rate. DeepSeekMath: 1e-6.
+lr: 1
+betas: [0, 1]
+# A text of your own, on paper, in hours; it floats.
+body: |-
+  inner: x
+
+  # no field: y
+head:
+  # no paper: ours
+  first: 1
+  second: 2
+# Weights. Dr. GRPO: correct alone.
+parts:
+  correct: 1
+# What is chosen.
+defaults:
+  # DAPO: 0.28
+  - override /clip: clip_higher
+  - override /data: gsm8k
+# The papers do not say.
+
+apart: 1
+"""
+    assert unexplained(text) == ["betas", "body", "head.second", "defaults", "defaults.data", "apart"]
+
+
+@pytest.mark.parametrize("group", sorted({group for group, _ in CHOICES if group not in OWN_JOBS}))
+def test_a_field_is_explained_alike_in_all_files_of_its_group(group: str) -> None:
+    texts: dict[str, set[str]] = {}
+    for file in sorted((CONF / group).glob("*.yaml")):
+        for name, comment in comments(file.read_text()).items():
+            texts.setdefault(name, set()).add(comment)
+    assert {name for name, found in texts.items() if len(found) > 1} == TOLD_APART.get(group, set())
 
 
 def test_experiments_say_what_they_are_on_their_second_line() -> None:
@@ -137,6 +196,15 @@ def test_dr_grpo_oat_zero_7b_holds_table_6() -> None:
     assert config.data.train.path is None and config.prompt.template.startswith("<|im_start|>system")
     assert not config.lora.enabled
     assert checks.method_name(config) == "Dr. GRPO"
+
+
+def test_the_grpo_arm_of_oat_zero_takes_oats_std() -> None:
+    text = (CONF / "experiment" / "dr_grpo_oat_zero_7b.yaml").read_text()
+    [line] = re.findall(r"^# +and the GRPO arm: (.+)$", text, re.MULTILINE)
+    config = compose(["experiment=dr_grpo_oat_zero_7b", *line.split()])
+    assert (config.advantage.baseline, config.advantage.scale) == ("group_mean", "group_std")
+    assert (config.advantage.ddof, config.advantage.eps) == (1, 1e-8)
+    assert (config.loss_norm.kind, config.beta.value) == ("sequence_mean", 0.0)
 
 
 def test_cpu_smoke_is_small_and_gives_way_to_overrides() -> None:
