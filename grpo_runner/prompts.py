@@ -31,6 +31,8 @@ class Prompter:
         # some tokenizers (GPT-2's) use one id for both: then it says nothing
         self.unknown_id = tokenizer.unk_token_id if tokenizer.unk_token_id != tokenizer.bos_token_id else None
         self._config = config
+        _check_utf8("prompt.template", config.template)
+        _check_utf8("prompt.system", config.system or "")
         self._template = _compile(config.template)
         if config.system is not None and not config.chat:
             raise InputError(
@@ -49,6 +51,7 @@ class Prompter:
             content = self._template.render(question=question.text)
         except Exception as error:  # a template is the user's program and may fail in any way
             raise InputError(f"prompt.template fails: {type(error).__name__}: {_first_line(error)}") from error
+        _check_utf8("What prompt.template gives", content)
         if not self._config.chat:
             return content
         messages = [{"role": "user", "content": content}]
@@ -166,6 +169,15 @@ def _compile(source: str) -> jinja2.Template:
     if "question" not in names:
         raise InputError("prompt.template does not use the question: write {{ question }} where it belongs.")
     return template
+
+
+def _check_utf8(what: str, text: str) -> None:
+    """Raise for a lone surrogate: from a byte of the command line that is not UTF-8, or an escape in the template."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        shown = text[max(0, error.start - 40) : error.start + 1].encode("utf-8", "backslashreplace").decode()
+        raise InputError(f'{what} is not UTF-8 text from character {error.start + 1} on: "{shown}".') from error
 
 
 def _front(full: list[int], bare: list[int]) -> list[int]:

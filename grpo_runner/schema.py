@@ -16,6 +16,8 @@ _STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 Count = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
+# far above any rate that trains, far below where AdamW overflows
+Rate = Annotated[float, Field(gt=0, le=1000)]
 NonNegative = Annotated[float, Field(ge=0)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
@@ -140,7 +142,7 @@ class LoraConfig:
 class OptimConfig:
     """AdamW, the schedule, and how a rollout is cut into optimizer steps and micro-batches."""
 
-    lr: Positive
+    lr: Rate
     betas: Annotated[tuple[Probability, Probability], Field(strict=False)]
     eps: Positive
     weight_decay: NonNegative

@@ -117,6 +117,18 @@ def test_a_bad_template_is_refused_at_once(template, said):
     assert said in refused(config(template), tokenizer())
 
 
+def test_a_lone_surrogate_is_refused_and_shown_escaped():
+    from_shell = b"solve: \xff {{ question }}".decode("utf-8", "surrogateescape")
+    made = tokenizer(chat=CHAT)
+    for arguments, said in (
+        ({"template": from_shell}, 'prompt.template is not UTF-8 text from character 8 on: "solve: \\udcff".'),
+        ({"system": "\udcff", "chat": True}, 'prompt.system is not UTF-8 text from character 1 on: "\\udcff".'),
+        ({"template": "{{ question }}{{ '\\ud800' }}"}, "What prompt.template gives is not UTF-8 text"),
+    ):
+        message = refused(config(**arguments), made)
+        assert said in message and message.isascii()
+
+
 def test_jinja_works_in_templates():
     template = "{% set q = question | upper %}{% for i in range(2) %}{{ q }} {% endfor %}"
     assert Prompter(config(template), tokenizer()).text(Question("q", "ab", "2")) == "AB AB "

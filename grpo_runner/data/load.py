@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from typing import Any
 
@@ -73,6 +74,7 @@ def _table(config: DataConfig, source: SourceConfig, key: str, read_gold: Callab
         if not isinstance(text, str) or not text.strip():
             found = "empty" if text is None or isinstance(text, str) else f"a {type(text).__name__}, not text"
             raise InputError(f'{row.place}: the question (column "{config.question_column}") is {found}.')
+        _check_utf8(f'{row.place}: the question (column "{config.question_column}")', text)
         placed.append((row.place, Question(row.id, text, read_gold(row.place, row.cells[config.answer_column]))))
     empty = [place for place, question in placed if not question.gold]
     if empty:
@@ -88,7 +90,8 @@ def _gold_reader(config: DataConfig) -> Callable[[str, Any], str]:
 
     Without `answer_pattern` the gold is the whole cell. With one it is the group of the last match; a cell without a
     match is the bare answer already when it is one line (so `18` and `… #### 18` both give 18), and refused when it
-    spans several, since a worked solution is no gold. A list of one answer is taken, of several refused.
+    spans several, since a worked solution is no gold. A list of one answer is taken, of several refused. An answer is
+    text or a finite number: of other values (bytes, dates, true) Python's own spelling would become the gold.
     """
     column = f'column "{config.answer_column}"'
     pattern = _pattern(config.answer_pattern)
@@ -102,9 +105,12 @@ def _gold_reader(config: DataConfig) -> Callable[[str, Any], str]:
         value = cell[0] if isinstance(cell, list) and cell else cell
         if value is None or value == [] or (isinstance(value, float) and math.isnan(value)):
             value = ""  # an empty list, and NaN, which is how tables write a missing number
-        if isinstance(value, bool | dict | list):
+        if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
             raise InputError(f"{place}: the gold answer ({column}) is a {type(value).__name__}, not text or a number.")
+        if not isinstance(value, str) and not Decimal(value).is_finite():
+            raise InputError(f"{place}: the gold answer ({column}) is a {type(value).__name__} of {value}: not finite.")
         gold = str(value).strip()
+        _check_utf8(f"{place}: the gold answer ({column})", gold)
         if pattern is not None and gold:
             matches = pattern.findall(gold)
             if not matches and "\n" in gold:
@@ -116,6 +122,16 @@ def _gold_reader(config: DataConfig) -> Callable[[str, Any], str]:
         return gold
 
     return read_gold
+
+
+def _check_utf8(what: str, text: str) -> None:
+    """Raise for a lone surrogate, which a JSON escape can make: no tokenizer and no file of a run could take it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{what} holds the lone surrogate {text[error.start]!r} (character {error.start + 1}), which is no text."
+        ) from error
 
 
 def _pattern(text: str | None) -> re.Pattern[str] | None:

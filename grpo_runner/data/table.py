@@ -94,7 +94,7 @@ def _parquet(path: Path, key: str, columns: Mapping[str, str]) -> list[Row]:
         with pq.ParquetFile(path) as file:
             _require(str(path), file.schema_arrow.names, columns)
             rows = file.read(columns=list(columns)).to_pylist()
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeDecodeError) as error:  # pyarrow itself reads strings that are not UTF-8
         raise InputError(f'{key}: "{path}" is not a readable Parquet file: {_brief(error)}') from error
     return _numbered(rows, path.stem, str(path))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import comb
 
-from ..rollout import Engine, Sampling
+from ..rollout import Engine, Sampling, check_finite
 from ..schema import EvaluationConfig
 from ..types import Group, Question, Status, Verdict
 
@@ -52,6 +52,7 @@ def evaluate(engine: Engine, grade: Grade, suite: Suite, config: EvaluationConfi
             step=0,
         )
         groups = engine.sample(suite.questions, suite.prompts, count, sampling)
+        check_finite(groups, f"{mode} evaluation")
         metrics |= {f"{mode}/{name}": value for name, value in summarise(groups, grade(groups)).items()}
     return metrics
 

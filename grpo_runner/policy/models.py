@@ -79,7 +79,12 @@ def load_model(config: ModelConfig, device: torch.device, dtype: torch.dtype) ->
     options: dict[str, Any] = {"dtype": dtype, "use_safetensors": True}
     if config.attn_implementation != "auto":
         options["attn_implementation"] = config.attn_implementation
-    model = _load(AutoModelForCausalLM, config, **options)
+    model, loaded = _load(AutoModelForCausalLM, config, output_loading_info=True, **options)
+    if missing := sorted(loaded["missing_keys"]):  # transformers would fill them with random numbers
+        raise InputError(
+            f"model.path={config.path}: {len(missing)} of the model's tensors are not in its weights.\n"
+            f"Missing: {', '.join(missing[:3])}{' …' if len(missing) > 3 else ''}"
+        )
     return model.to(device).eval()
 
 

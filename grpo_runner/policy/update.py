@@ -131,7 +131,10 @@ class Trainer:
         tally.add(piece, mask_BT, ratio_BT.detach(), kl_BT.detach(), here(weights_NT), clip.low, clip.high)
 
     def _optimizer_step(self, batch: Batch, rows: Tensor, step: int) -> float:
-        """Clip, check, step; gives the gradient's norm before clipping."""
+        """Clip, check, step; gives the gradient's norm before clipping.
+
+        The parameters are looked at too: a step of finite gradients can overflow, and must not reach a checkpoint.
+        """
         limit = self.config.optim.max_grad_norm
         norm = float(nn.utils.clip_grad_norm_(self.named.values(), limit if limit is not None else math.inf))
         if not math.isfinite(norm):
@@ -139,6 +142,8 @@ class Trainer:
             raise _non_finite("gradient", batch, rows, step)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+        if not torch.isfinite(nn.utils.get_total_norm(self.named.values())):
+            raise _non_finite("policy after the optimizer step", batch, rows, step)
         return norm
 
     def _set_rate(self, update: int) -> float:
@@ -239,6 +244,6 @@ def _non_finite(what: str, batch: Batch, rows: Tensor, step: int) -> NonFiniteEr
     names = sorted({batch.question_ids[row] for row in rows.tolist()})
     shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
     return NonFiniteError(
-        f"step {step}: the {what} is not finite; stopped before the optimizer step.\nQuestions: {shown}.\n"
+        f"step {step}: the {what} is not finite.\nQuestions: {shown}.\n"
         "The last good checkpoint is kept. A lower optim.lr or optim.max_grad_norm often helps."
     )

@@ -27,6 +27,8 @@ from ..schema import RewardConfig
 from ..types import Completion, Group, Reward, Verdict
 from .extract import offer
 
+LARGEST = 1e100  # of a reward: sums of squares over a group, and over a step, must stay finite
+
 RewardOf = Callable[[Sequence[Group], Sequence[Sequence[Verdict]]], list[list[Reward]]]
 
 
@@ -61,22 +63,25 @@ def function(rows: Sequence[Row], config: RewardConfig) -> list[float]:
     name = str(config.function)
     call = _imported(name)
     try:
-        values = call(
+        returned = call(
             questions=[row.group.question.text for row in rows],
             golds=[row.group.question.gold for row in rows],
             completions=[row.completion.text for row in rows],
         )
-    except Exception as error:  # the user's own code: say where in it, not where in ours
+        try:
+            entries = iter(returned)
+        except TypeError:
+            entries = None
+        values = None if entries is None else list(entries)  # a generator runs, and may fail, only here
+    except (Exception, SystemExit) as error:  # the user's own code: say where in it, not where in ours
         place = traceback.extract_tb(error.__traceback__)[-1]
         raise InputError(
             f"reward.function {name} raised {type(error).__name__}: {error}\n({place.filename}, line {place.lineno})"
         ) from error
-    try:
-        values = list(values)
-    except TypeError:
+    if values is None:
         raise InputError(
-            f"reward.function {name} must return one number a completion in a list, not {type(values).__name__}."
-        ) from None
+            f"reward.function {name} must return one number a completion in a list, not {type(returned).__name__}."
+        )
     if len(values) != len(rows):
         raise InputError(f"reward.function {name} returned {len(values)} values for {len(rows)} completions.")
     return [_number(value, name, row) for value, row in zip(values, rows, strict=True)]
@@ -110,10 +115,10 @@ def build(config: RewardConfig) -> RewardOf:
         rewards = iter(
             [
                 Reward(
-                    total=math.fsum(config.parts[name] * values[index] for name, values in parts.items()),
+                    total=_total([config.parts[name] * values[index] for name, values in parts.items()], row),
                     parts={name: values[index] for name, values in parts.items()},
                 )
-                for index in range(len(rows))
+                for index, row in enumerate(rows)
             ]
         )
         return [[next(rewards) for _ in group.completions] for group in groups]
@@ -130,7 +135,7 @@ def _imported(path: str) -> Callable[..., Any]:
         sys.path.append(os.getcwd())
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(f"reward.function: cannot import {module_name}: {type(error).__name__}: {error}") from error
     found = getattr(module, name, None)
     if found is None:
@@ -140,12 +145,29 @@ def _imported(path: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
+def _total(weighted: Sequence[float], row: Row) -> float:
+    try:
+        total = math.fsum(weighted)
+    except (OverflowError, ValueError):  # of finite terms, and of inf - inf
+        total = math.inf
+    if not abs(total) <= LARGEST:
+        raise NonFiniteError(
+            f'The weighted sum of reward.parts for question "{row.group.question.id}" is {total}; '
+            f"a reward is at most {LARGEST:g} in size."
+        )
+    return total
+
+
 def _number(value: Any, name: str, row: Row) -> float:
     where = f'question "{row.group.question.id}"'
     try:
         number = float(value)
     except (TypeError, ValueError):
         raise InputError(f"reward.function {name} returned {value!r} for {where}; it must return a number.") from None
-    if not math.isfinite(number):
-        raise NonFiniteError(f"reward.function {name} returned {number} for {where}.")
+    except OverflowError:
+        number = math.inf  # an int too large for a float
+    if not abs(number) <= LARGEST:
+        raise NonFiniteError(
+            f"reward.function {name} returned {number} for {where}; a reward is at most {LARGEST:g} in size."
+        )
     return number

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from .engine import Engine, Sampling
+from .engine import Engine, Sampling, check_finite
 from .native import NativeEngine
 from .transformers_engine import TransformersEngine
 
@@ -11,4 +11,4 @@ ENGINES: dict[str, Callable[..., Engine]] = {
     "transformers": TransformersEngine,
 }
 
-__all__ = ["ENGINES", "Engine", "NativeEngine", "Sampling", "TransformersEngine"]
+__all__ = ["ENGINES", "Engine", "NativeEngine", "Sampling", "TransformersEngine", "check_finite"]

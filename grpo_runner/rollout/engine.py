@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..errors import NonFiniteError
 from ..rng import generator
 from ..types import Completion, Finish, Group, Question
 
@@ -54,8 +56,8 @@ def choose(logits_BV: Tensor, uniforms_B: Tensor, sampling: Sampling) -> tuple[T
     """
     logprobs_BV = torch.log_softmax(logits_BV.float() / (sampling.temperature or 1.0), dim=1)
     probs_BV = logprobs_BV.exp()
-    # 0 · -inf: a vocabulary entry that a model rules out adds nothing
-    entropy_B = -torch.where(probs_BV > 0, probs_BV * logprobs_BV, 0.0).sum(dim=1)
+    # 0 · -inf: a vocabulary entry that a model rules out adds nothing; a NaN stays one, and is seen
+    entropy_B = -torch.where(probs_BV == 0, 0.0, probs_BV * logprobs_BV).sum(dim=1)
     tokens_B = logits_BV.argmax(dim=1) if sampling.temperature == 0 else _invert(probs_BV, uniforms_B, sampling)
     return tokens_B, logprobs_BV.gather(1, tokens_B[:, None]).squeeze(1), entropy_B
 
@@ -77,6 +79,24 @@ def _invert(probs_BV: Tensor, uniforms_B: Tensor, sampling: Sampling) -> Tensor:
     return (picked_B1 if order_BV is None else order_BV.gather(1, picked_B1)).squeeze(1)
 
 
+def check_finite(groups: Sequence[Group], what: str) -> None:
+    """Raise NonFiniteError where a sampled log-probability or an entropy is not finite: the policy itself is broken.
+
+    It would otherwise go on unseen: such a policy answers nothing right, so that no answer has weight and no loss is
+    ever computed.
+    """
+    broken = [group.question.id for group in groups if not all(map(_finite, group.completions))]
+    if broken:
+        raise NonFiniteError(
+            f"{what}: the policy's log-probabilities are not finite.\nQuestions: {', '.join(broken[:4])}.\n"
+            "The last good checkpoint is kept. A lower optim.lr often helps; in a fresh run, look at the weights."
+        )
+
+
+def _finite(answer: Completion) -> bool:
+    return all(map(math.isfinite, answer.logprobs)) and (answer.entropy is None or math.isfinite(answer.entropy))
+
+
 def find_stop(text: str, stop: Sequence[str]) -> int | None:
     """Where the first stop string in `text` ends, None if there is none. The stop string stays in the answer."""
     ends = [at + len(word) for word in stop if (at := text.find(word)) >= 0]
@@ -84,8 +104,11 @@ def find_stop(text: str, stop: Sequence[str]) -> int | None:
 
 
 def ended_by_stop(tokenizer: Any, ids: Sequence[int], stop: Sequence[str]) -> bool:
-    """Whether the newest token completed a stop string; only the tail that could hold one is decoded."""
-    tail = ids[-(max(map(len, stop)) + 4) :]
+    """Whether the newest token completed a stop string; only the tail that could hold one is decoded.
+
+    A token is at least a byte, and a few more than the string's bytes are looked at, since it may end inside a token.
+    """
+    tail = ids[-(max(len(word.encode()) for word in stop) + 8) :]
     return find_stop(tokenizer.decode(tail, skip_special_tokens=True), stop) is not None
 
 

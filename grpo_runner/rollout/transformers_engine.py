@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..types import Completion, Group, Question
 from .engine import Sampling, choose, completion, ended_by_stop
@@ -16,7 +17,7 @@ from .engine import Sampling, choose, completion, ended_by_stop
 class TransformersEngine:
     """Same draws, same rules and the same answers as NativeEngine, through `model.generate`."""
 
-    def __init__(self, model: nn.Module, tokenizer: Any, eos: frozenset[int], batch_rows: int) -> None:
+    def __init__(self, model: Any, tokenizer: Any, eos: frozenset[int], batch_rows: int) -> None:
         self.model, self.tokenizer, self.eos, self.batch_rows = model, tokenizer, eos, batch_rows
         self.device = next(model.parameters()).device
 
@@ -47,19 +48,33 @@ class TransformersEngine:
             ids[line, width - len(prompts[slot]) :] = torch.tensor(prompts[slot])
             mask[line, width - len(prompts[slot]) :] = 1
         drawn = _Drawn(np.stack([sampling.draws(*key) for key in keys]), sampling)
-        output = self.model.generate(  # type: ignore[operator]
-            input_ids=ids.to(self.device),
-            attention_mask=mask.to(self.device),
-            generation_config=GenerationConfig(
-                max_new_tokens=sampling.max_new_tokens,
-                do_sample=False,
-                eos_token_id=sorted(self.eos),
-                pad_token_id=pad,
-            ),
-            logits_processor=[drawn],
-            stopping_criteria=[_StopStrings(self.tokenizer, sampling.stop, width)] if sampling.stop else None,
+        settings = GenerationConfig(
+            max_new_tokens=sampling.max_new_tokens, do_sample=False, eos_token_id=sorted(self.eos), pad_token_id=pad
         )
+        with self._without_own_settings():
+            output = self.model.generate(
+                input_ids=ids.to(self.device),
+                attention_mask=mask.to(self.device),
+                generation_config=settings,
+                logits_processor=[drawn],
+                stopping_criteria=[_StopStrings(self.tokenizer, sampling.stop, width)] if sampling.stop else None,
+            )
         return [self._close(line, drawn, output[line, width:].tolist(), sampling.stop) for line in range(len(keys))]
+
+    @contextmanager
+    def _without_own_settings(self) -> Iterator[None]:
+        """Put the model's generation_config aside: `generate` takes from it whatever a call leaves out.
+
+        A repetition penalty there would change the distribution that is sampled from, a minimum length the samples.
+        """
+        from transformers import GenerationConfig
+
+        model = self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
+        own, model.generation_config = model.generation_config, GenerationConfig()
+        try:
+            yield
+        finally:
+            model.generation_config = own
 
     def _close(self, line: int, drawn: _Drawn, ids: list[int], stop: tuple[str, ...]) -> Completion:
         """Cut one line of `generate` where its answer ended; what follows is padding."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..errors import InputError
 from ..files import disk_errors, write_atomic
 from ..schema import RunConfig
 from . import jsonl
@@ -71,12 +72,27 @@ class LocalTracker(Tracker):
         with disk_errors(self._dir):
             self._dir.mkdir(parents=True, exist_ok=True)
             for path in (self._dir / COMPLETIONS).glob("step_*.jsonl.zst"):
-                if int(path.name[len("step_") :].split(".")[0]) >= first:
+                number = path.name.removeprefix("step_").split(".")[0]
+                if number.isdecimal() and int(number) >= first:
                     path.unlink()
         for name in (METRICS, EVALS):
             jsonl.keep_before(self._dir / name, first)
         self._log = QuestionLog(self._dir)
         self._log.start(first)
+        self._check_record(first)
+
+    def _check_record(self, first: int) -> None:
+        """Raise InputError where steps that the checkpoint counts as made are missing from the record."""
+        recorded = {
+            METRICS: len(jsonl.whole_lines(self._dir / METRICS)),
+            "questions.parquet": len(set(read_questions(self._dir)["step"].to_pylist())) if first else 0,
+        }
+        for name, steps in recorded.items():
+            if steps < first:
+                raise InputError(
+                    f"{self._dir / name} holds {steps} of the {first} steps that were made: the rest of the record is "
+                    "lost.\nPut the file back, or give another run_name."
+                )
 
     def step(self, step: int, metrics: Row) -> None:
         jsonl.append(self._dir / METRICS, jsonl.encode([ordered(step, metrics)]))

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 
 from .. import checks, data
 from ..data import order
+from ..errors import InputError
 from ..evaluation import Suite, evaluate
 from ..files import disk_errors, write_atomic
 from ..policy.models import attach_lora, choose_device, choose_dtype, eos_ids, load_model, load_tokenizer
@@ -59,6 +61,9 @@ def build(config: RunConfig, folder: Path, tracker: Tracker, say: Callable[[str]
     small_note = order.check_size(len(questions), config.questions_per_step, config.data.small_set)
 
     model, autocast = load_policy(config, device)
+    longest = max(map(len, [*prompts.values(), *held_prompts.values()]))
+    budget = max(config.max_new_tokens, config.evaluation.max_new_tokens or 0)
+    position_note = positions(model.config, longest, budget)
     trainer = Trainer(model, tokenizer.pad_token_id, config, device, autocast)
     checkpoints = Checkpoints(
         folder / "checkpoints", config.checkpoint.keep, "adapter" if config.lora.enabled else "policy"
@@ -90,7 +95,11 @@ def build(config: RunConfig, folder: Path, tracker: Tracker, say: Callable[[str]
         tracker=tracker,
         checkpoints=checkpoints,
     )
-    notes = [*sets.notes, *(text for text in (note, held_note, small_note) if text), *checks.warnings(config)]
+    notes = [
+        *sets.notes,
+        *(text for text in (note, held_note, small_note, position_note) if text),
+        *checks.warnings(config),
+    ]
     return Built(
         parts,
         start,
@@ -98,6 +107,23 @@ def build(config: RunConfig, folder: Path, tracker: Tracker, say: Callable[[str]
         notes,
         partial(save_model, model, tokenizer, folder, config),
     )
+
+
+def positions(model_config: Any, longest_prompt: int, budget: int) -> str | None:
+    """A note where prompt and answer together may run past the positions that the model was made for.
+
+    Raises InputError where positions are learned: such a model has no vector for the next one.
+    """
+    limit, needed = getattr(model_config, "max_position_embeddings", None), longest_prompt + budget
+    if not isinstance(limit, int) or needed <= limit:
+        return None
+    said = (
+        f"the longest prompt ({longest_prompt} tokens) and an answer of {budget} need {needed} positions, "
+        f"the model has {limit}. Lower max_new_tokens or data.max_prompt_tokens."
+    )
+    if any(getattr(model_config, name, None) for name in ("rope_parameters", "rope_scaling", "rope_theta")):
+        return said  # rotary positions go on past it, only worse
+    raise InputError(f"max_new_tokens: {said}")
 
 
 def load_policy(config: RunConfig, device: torch.device) -> tuple[nn.Module, bool]:
@@ -161,8 +187,11 @@ def save_model(model: Any, tokenizer: Any, folder: Path, config: RunConfig) -> N
         else f'AutoModelForCausalLM.from_pretrained("{target.name}")',
     )
     with disk_errors(target):
-        model.save_pretrained(str(target))
-        tokenizer.save_pretrained(str(target))
+        try:
+            model.save_pretrained(str(target))
+            tokenizer.save_pretrained(str(target))
+        except SafetensorError as error:  # how a full disk shows itself there
+            raise OSError(str(error)) from error
     write_atomic(target / "README.md", card.encode())
 
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,13 +68,19 @@ class Checkpoints:
             if isinstance(error, MachineError):
                 raise
             raise MachineError(f"{final}: cannot be written ({error}).\nThe checkpoint before it is kept.") from error
-        for old in self.steps()[: -self.keep]:
-            shutil.rmtree(self.root / f"step_{old:06d}", ignore_errors=True)
+        # later steps were damaged, or this one would not be made again: they count no more
+        kept = [made for made in self.steps() if made <= step][-self.keep :]
+        for old in set(self.steps()) - set(kept):
+            gone = self.root / f".tmp_old_{old:06d}"  # renamed first, so that half of one never looks like a whole
+            with suppress(OSError):
+                (self.root / f"step_{old:06d}").rename(gone)
+            shutil.rmtree(gone, ignore_errors=True)
         return final
 
     def steps(self) -> list[int]:
         """Steps with a finished folder, oldest first."""
-        return sorted(int(folder.name.removeprefix("step_")) for folder in self.root.glob("step_*"))
+        names = (folder.name.removeprefix("step_") for folder in self.root.glob("step_*"))
+        return sorted(int(name) for name in names if name.isdecimal())
 
     def latest(self, say: Callable[[str], None]) -> Checkpoint | None:
         """The newest sound checkpoint, None when there is none yet.

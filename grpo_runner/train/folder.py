@@ -55,7 +55,7 @@ class RunFolder:
         Raises InputError naming the keys in which a run that would go on from what is there differs from it.
         """
         file = self.path / "config.yaml"
-        started = (self.path / "metrics.jsonl").exists()  # before its first step, a run may still be corrected
+        started = self._started()  # before its first step, a run may still be corrected
         if not (started and file.exists()):
             write_atomic(file, to_yaml(self.config).encode())
             self._record_code()
@@ -74,6 +74,10 @@ class RunFolder:
             write_atomic(file, to_yaml(self.config).encode())
         self._record_code()
         return None
+
+    def _started(self) -> bool:
+        names = ("metrics.jsonl", "DONE", "checkpoints/step_*")
+        return any(True for name in names for _ in self.path.glob(name))
 
     def _record_code(self) -> None:
         """code.diff of the first start; a later start with other code adds code.2.diff, and so on."""
@@ -94,7 +98,7 @@ class RunFolder:
 
     def abandon(self) -> None:
         """Take back what `prepare` wrote, for a run that was refused before its first step."""
-        if not (self.path / "metrics.jsonl").exists():
+        if not self._started():
             for name in ("config.yaml", "code.diff"):
                 (self.path / name).unlink(missing_ok=True)
             with suppress(OSError):

@@ -13,7 +13,7 @@ from ..data import order
 from ..evaluation import Grade
 from ..policy.batch import Batch, minibatches
 from ..policy.update import Trainer
-from ..rollout import Engine, Sampling
+from ..rollout import Engine, Sampling, check_finite
 from ..schema import RunConfig
 from ..tracking import Tracker
 from ..types import Group, Question, Reward, Verdict
@@ -69,6 +69,7 @@ def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
         chosen = order.batch(len(run.questions), step, config.questions_per_step, config.seed, config.data.short_batch)
         questions, prompts = [run.questions[i] for i in chosen], [run.prompts[i] for i in chosen]
         groups = run.engine.sample(questions, prompts, size, sampling(config, step))
+        check_finite(groups, f"step {step}")
         clock.append(time.perf_counter())
         verdicts = run.grade(groups)
         rewards = run.reward_of(groups, verdicts)

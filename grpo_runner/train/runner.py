@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import signal
 import threading
@@ -13,11 +12,12 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from .. import __version__, checks
 from ..errors import InputError, Interrupted
 from ..schema import RunConfig
-from ..tracking import LocalTracker, Terminal, Trackers, WandbTracker, quiet_libraries
+from ..tracking import LocalTracker, Terminal, Trackers, WandbTracker, jsonl, quiet_libraries
 from .build import build
 from .folder import RunFolder, git
 from .loop import train
@@ -112,8 +112,8 @@ def versions() -> dict[str, str | None]:
     } | libraries
 
 
-def _first_and_last(evals: Path) -> tuple[dict[str, float], dict[str, float]]:
-    rows = [json.loads(line) for line in evals.read_text().splitlines()] if evals.exists() else []
+def _first_and_last(evals: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    rows = [row for _, row in jsonl.whole_lines(evals)]
     return (rows[0], rows[-1]) if rows else ({}, {})
 
 

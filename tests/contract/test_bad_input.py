@@ -68,6 +68,50 @@ def test_model_folder_with_torn_weights(capsys, tmp_path):
     assert "model.path" in refused(capsys, tmp_path / "run", f"model.path={tmp_path / 'model'}")
 
 
+def test_model_folder_with_missing_tensors(capsys, tmp_path):
+    """transformers would fill them with random numbers and say so in a warning."""
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(EMBEDDED, tmp_path / "model")
+    tensors = load_file(EMBEDDED / "model.safetensors")
+    lost = next(name for name in tensors if "q_proj" in name)
+    save_file(
+        {name: value for name, value in tensors.items() if name != lost}, tmp_path / "model" / "model.safetensors"
+    )
+    assert lost in refused(capsys, tmp_path / "run", f"model.path={tmp_path / 'model'}")
+
+
+def test_answers_past_learned_positions(capsys, tmp_path):
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    shutil.copytree(EMBEDDED, tmp_path / "model")
+    config = GPT2Config(vocab_size=22, n_positions=24, n_embd=8, n_layer=1, n_head=1, bos_token_id=1, eos_token_id=2)
+    GPT2LMHeadModel(config).save_pretrained(tmp_path / "model")
+    model = f"model.path={tmp_path / 'model'}"
+    assert "24" in refused(capsys, tmp_path / "run", model, "max_new_tokens=40")
+    assert cli.main([*SMALL, model, f"hydra.run.dir={tmp_path / 'run'}"]) == 0  # four tokens fit
+
+
+def test_a_policy_that_breaks_without_weight_stops_with_4(capsys, tmp_path, monkeypatch):
+    """With beta 0 a broken policy answers nothing right, nothing has weight, and no loss would ever be computed."""
+    from grpo_runner.policy.update import Trainer
+
+    update = Trainer.update
+
+    def spoiling(self, *arguments):
+        made = update(self, *arguments)
+        next(iter(self.named.values())).data.fill_(float("nan"))
+        return made
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "update", spoiling)
+        code = cli.main([*SMALL, "beta=0", "steps=3", "checkpoint.every=0", f"hydra.run.dir={tmp_path / 'run'}"])
+    message = capsys.readouterr().err
+    assert code == 4 and "step 1" in message and "Traceback" not in message
+    assert not (tmp_path / "run" / "DONE").exists() and not list((tmp_path / "run" / "checkpoints").iterdir())
+    assert cli.main([*SMALL, "beta=0", "steps=3", "checkpoint.every=0", f"hydra.run.dir={tmp_path / 'run'}"]) == 0
+
+
 def test_unknown_lora_targets(capsys, tmp_path):
     assert "lora.targets" in refused(capsys, tmp_path / "run", "lora.targets=[qproj]")
 
@@ -201,6 +245,13 @@ def test_a_damaged_run_folder_is_said_by_file(capsys, tmp_path, name, content):
 def test_a_damaged_questions_file(capsys, tmp_path):
     (finished(tmp_path / "run") / "questions.parquet").write_bytes(b"PAR1 and no more")
     assert "questions.parquet" in refused(capsys, tmp_path / "run", "steps=3")
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "questions.parquet"])
+def test_a_record_that_was_taken_away(capsys, tmp_path, name):
+    (finished(tmp_path / "run") / name).unlink()
+    assert name in refused(capsys, tmp_path / "run", "steps=3")
+    assert "optim.lr" in refused(capsys, tmp_path / "run", "steps=3", "optim.lr=1e-5")  # the guard stays on
 
 
 def test_a_refused_run_leaves_no_folder(capsys, tmp_path):

@@ -1,7 +1,9 @@
 """From a DataConfig to the questions of a run: golds, sizes, notes, refusals, and the files of conf/data."""
 
+import datetime
 import json
 from dataclasses import replace
+from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 
@@ -93,13 +95,46 @@ def test_a_match_of_nothing_is_no_gold(sets):
 
 @pytest.mark.parametrize(
     ("answer", "said"),
-    [(["1", "2"], "2 gold answers"), (True, "is a bool"), ({"value": 1}, "is a dict"), ([["1"]], "is a list")],
+    [
+        (["1", "2"], "2 gold answers"), (True, "is a bool"), ([False], "is a bool"), ({"value": 1}, "is a dict"),
+        ([["1"]], "is a list"), (float("inf"), "is a float of inf"), ([float("-inf")], "is a float of -inf"),
+    ],  # fmt: skip
 )
 def test_a_gold_of_another_kind(sets, answer, said):
     assert f"eval.jsonl:1: {'' if said[0] == '2' else 'the gold answer (column '}" in (
         message := refused(sets(NUMBERS, [("h", answer)]))
     )
     assert said in message
+
+
+PARQUET = [
+    (b"1", "is a bytes"), (datetime.date(2026, 1, 1), "is a date"), (datetime.datetime(2026, 1, 1), "is a datetime"),
+    (datetime.timedelta(1), "is a timedelta"), (True, "is a bool"), (float("inf"), "is a float of inf"),
+    (float("nan"), "is empty"), ([b"1"], "is a bytes"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "said"), PARQUET)
+def test_a_parquet_gold_of_another_kind(tmp_path, answer, said):
+    for name, cell in (("train", answer), ("eval", Decimal("1.50"))):
+        pq.write_table(pa.table({"question": ["a"], "answer": [cell]}), tmp_path / f"{name}.parquet")
+    config = preset("parquet", train=tmp_path / "train.parquet", eval=tmp_path / "eval.parquet")
+    message = refused(config)
+    assert f'train.parquet: row 1: the gold answer (column "answer") {said}' in message
+    assert golds(data.load(replace(config, train=config.eval), 0, readable).train) == ["1.50"]  # a decimal is a number
+
+
+def test_a_parquet_question_of_another_kind(tmp_path):
+    pq.write_table(pa.table({"question": [b"1+1=?"], "answer": ["2"]}), tmp_path / "set.parquet")
+    message = refused(preset("parquet", train=tmp_path / "set.parquet", eval=tmp_path / "set.parquet"))
+    assert 'set.parquet: row 1: the question (column "question") is a bytes, not text' in message
+
+
+@pytest.mark.parametrize(("row", "said"), [(("b\ud800", "2"), "question"), (("b", "2\udfff"), "gold answer")])
+def test_a_lone_surrogate_is_refused(sets, row, said):
+    message = refused(sets([("a \U0001f600", "1"), row]))  # JSON writes the first as a pair, which is text
+    assert "train.jsonl:2: the " + said in message and "lone surrogate '\\ud" in message
+    assert "character 2" in message and message.isascii()
 
 
 def test_an_unreadable_gold_names_its_line_and_the_reason(sets):

@@ -48,6 +48,13 @@ def test_jsonl_rows_know_their_lines(write):
     assert second.cells == {"question": "a\u2028b", "answer": 3, "more": [1]}
 
 
+def test_parquet_text_that_is_not_utf8(tmp_path):
+    raw = pa.array([b"\xff"]).buffers()
+    table_ = pa.table({"question": pa.Array.from_buffers(pa.string(), 1, raw), "answer": ["2"]})
+    pq.write_table(table_, tmp_path / "set.parquet")
+    assert "is not a readable Parquet file: UnicodeDecodeError" in refused(tmp_path / "set.parquet")
+
+
 def test_parquet_rows_hold_the_columns_asked_for(tmp_path):
     path = tmp_path / "set.parquet"
     pq.write_table(pa.table({"other": [0, 0], "answer": [2, None], "question": ["1+1=?", "x"]}), path)

@@ -268,3 +268,19 @@ def test_optimizer_state_goes_through_tensors_unchanged():
 def test_loss_norm_of_the_loop_is_the_rollouts():
     """`norm_NT` weighs the KL: with `sequence_mean` it sums to 1 over the rows."""
     assert loss_norm(Batch.of(random_groups(2, 4)).mask_NT, "sequence_mean", 16).sum() == pytest.approx(1.0)
+
+
+def test_a_step_that_overflows_the_parameters_stops_before_a_checkpoint():
+    model, batch = lora_model(), Batch.of(random_groups(2, 4))
+    trainer, parts = Trainer(model, 0, CONFIG, CPU, autocast=False), [torch.arange(8)]
+    weights_NT, norm_NT = token_weights(torch.linspace(-1, 1, 8), batch.mask_NT, parts, "sequence_mean", 16)
+    step = trainer.optimizer.step
+
+    def overflow():
+        step()
+        next(iter(trainer.named.values())).data[0] = torch.inf
+
+    trainer.update(batch, parts, weights_NT, norm_NT, 2)  # negative control
+    trainer.optimizer.step = overflow
+    with pytest.raises(NonFiniteError, match="step 3: the policy after the optimizer step"):
+        trainer.update(batch, parts, weights_NT, norm_NT, 3)

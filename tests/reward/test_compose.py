@@ -84,6 +84,16 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         "def infinite(**rows): return [float('inf')] * len(rows['golds'])\n"
         "def nothing(**rows): return None\n"
         "def raises(**rows): return 1 / 0\n"
+        "import sys\n"
+        "def exits(**rows): sys.exit(0)\n"
+        "def interrupted(**rows): raise KeyboardInterrupt\n"
+        "def generated(**rows): yield from range(len(rows['golds']))\n"
+        "def breaks(**rows):\n"
+        "    yield 1.0\n"
+        "    raise TypeError('halfway')\n"
+        "def huge_int(**rows): return [0.0] * 3 + [10**400] * 2\n"
+        "def huge(**rows): return [0.0] * 3 + [-1e101] * 2\n"
+        "def large(**rows): return [0.0] * 3 + [1e90] * 2\n"
         "number = 3\n"
     )
     monkeypatch.chdir(tmp_path)
@@ -119,11 +129,51 @@ def test_PB067_wrong_count_names_the_function_and_both_counts(own: str) -> None:
         ("infinite", NonFiniteError, 'own_rewards:infinite returned inf for question "q1"'),
         ("nothing", InputError, "own_rewards:nothing must return"),
         ("raises", InputError, r"own_rewards:raises raised ZeroDivisionError[\s\S]*own_rewards.py, line 10"),
+        ("exits", InputError, r"own_rewards:exits raised SystemExit: 0\n\(.*own_rewards.py, line 12"),
+        ("breaks", InputError, r"own_rewards:breaks raised TypeError: halfway\n\(.*own_rewards.py, line 17"),
+        ("huge_int", NonFiniteError, 'own_rewards:huge_int returned inf for question "q2"'),
+        ("huge", NonFiniteError, r'own_rewards:huge returned -1e\+101 for question "q2"; a reward is at most 1e\+100'),
     ],
 )
 def test_bad_values(own: str, name: str, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         rewards(with_function(f"{own}:{name}"))
+
+
+def test_ctrl_c_in_a_users_function_passes_through(own: str) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        rewards(with_function(f"{own}:interrupted"))
+
+
+def test_a_generator_is_listed(own: str) -> None:
+    assert totals(rewards(with_function(f"{own}:generated"))) == [[0.0, 1.0, 2.0], [3.0, 4.0]]
+
+
+def test_an_exit_at_import_is_an_error(own: str, tmp_path: Path) -> None:
+    (tmp_path / "own_exit.py").write_text("raise SystemExit(0)\n")
+    with pytest.raises(InputError, match="cannot import own_exit: SystemExit: 0"):
+        with_function("own_exit:f")
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"correct": 1e308, "format": 1e308},  # the sum overflows
+        {"correct": 1e308, "format": -1e308, "function": 1e308},  # so does a product, to inf
+        {"format": -1e101},
+    ],
+)
+def test_a_sum_too_large_names_the_question(own: str, parts: dict[str, float]) -> None:
+    function = f"{own}:large" if "function" in parts else None
+    groups = [group("fine", "4", "no"), group("bad", "4", r"\boxed{4}")]
+    if function:
+        groups = GROUPS
+    with pytest.raises(NonFiniteError, match=r'reward.parts for question "(bad|q1)" is .*; a reward is at most 1e\+100'):
+        rewards(build(config(parts=parts, function=function)), groups)
+
+
+def test_large_rewards_within_the_limit_are_kept(own: str) -> None:
+    assert totals(rewards(with_function(f"{own}:large")))[1] == [1e90, 1e90]
 
 
 @pytest.mark.parametrize(

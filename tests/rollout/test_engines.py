@@ -11,7 +11,7 @@ from grpo_runner.policy.batch import Batch
 from grpo_runner.policy.logprobs import completion_logprobs
 from grpo_runner.policy.models import eos_ids, load_model, load_tokenizer
 from grpo_runner.rollout import NativeEngine, Sampling, TransformersEngine
-from grpo_runner.rollout.engine import choose, find_stop
+from grpo_runner.rollout.engine import choose, ended_by_stop, find_stop
 from grpo_runner.schema import ModelConfig
 from grpo_runner.types import Finish, Question
 from tests.helpers import tiny_llama
@@ -172,3 +172,40 @@ def test_the_embedded_model_answers():
         dataclasses.replace(SAMPLING, max_new_tokens=40),
     )
     assert sum("\\boxed{" in answer.text for answer in answers[0].completions) >= 12
+
+
+def test_a_models_own_generation_settings_do_not_reach_the_draws():
+    """A repetition penalty in generation_config.json would change what `generate` samples from."""
+    model = tiny_llama(dtype=torch.float32)
+    plain = ask(TransformersEngine(model, Letters(), frozenset({2}), 64), PROMPTS)
+    own = model.generation_config
+    own.repetition_penalty, own.min_new_tokens, own.suppress_tokens, own.num_beams = 1.5, 8, [5, 6], 3
+    native, reference = (ask(engine, PROMPTS) for engine in engines(model, Letters(), frozenset({2})))
+    assert reference == plain
+    assert [c.token_ids for g in native for c in g.completions] == [c.token_ids for g in plain for c in g.completions]
+    assert model.generation_config is own  # and the model keeps them
+
+
+def test_a_policy_that_is_not_finite_is_seen_though_it_has_no_weight():
+    from grpo_runner.errors import NonFiniteError
+    from grpo_runner.rollout import check_finite
+
+    model = tiny_llama(dtype=torch.float32)
+    engine = NativeEngine(model, Letters(), frozenset({2}), 64)
+    check_finite(ask(engine, PROMPTS), "step 3")  # negative control
+    next(model.parameters()).data[5] = torch.nan
+    with pytest.raises(NonFiniteError, match="step 3"):
+        check_finite(ask(engine, PROMPTS), "step 3")
+
+
+class Bytes:
+    """A tokenizer of bytes: token i is the byte i."""
+
+    def decode(self, ids, skip_special_tokens=True):
+        return bytes(ids).decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize("stop", ["</answer>", "最终答案是这个", "🙂🙂🙂"])
+def test_a_stop_string_is_found_at_any_width_of_its_characters(stop):
+    ids = [*b"so it is ", *stop.encode()]
+    assert ended_by_stop(Bytes(), ids, (stop,)) and not ended_by_stop(Bytes(), ids[:-1], (stop,))

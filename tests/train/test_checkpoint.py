@@ -97,3 +97,20 @@ def test_the_same_step_can_be_saved_again(tmp_path):
     checkpoints = three(tmp_path)
     checkpoints.save(3, STATE, MOMENTS)
     assert torch.equal(checkpoints.latest(pytest.fail).policy["b.weight"], STATE["b.weight"])
+
+
+def test_what_is_no_checkpoint_is_passed_over(tmp_path):
+    checkpoints = three(tmp_path)
+    for name in ("step_000002 (copy)", "step_x"):
+        (tmp_path / "checkpoints" / name).mkdir()
+    assert checkpoints.steps() == [1, 2, 3]
+
+
+def test_damaged_later_checkpoints_do_not_push_a_good_one_out(tmp_path):
+    three(tmp_path)
+    for step in (2, 3):
+        (tmp_path / "checkpoints" / f"step_{step:06d}" / "state.json").write_text("{}")
+    kept = Checkpoints(tmp_path / "checkpoints", keep=1)
+    assert kept.latest(lambda _: None).step == 1
+    kept.save(2, STATE, MOMENTS)  # the run goes on from step 1
+    assert kept.latest(pytest.fail).step == 2 and kept.steps() == [2]
