@@ -31,8 +31,6 @@ class Prompter:
         # some tokenizers (GPT-2's) use one id for both: then it says nothing
         self.unknown_id = tokenizer.unk_token_id if tokenizer.unk_token_id != tokenizer.bos_token_id else None
         self._config = config
-        _check_utf8("prompt.template", config.template)
-        _check_utf8("prompt.system", config.system or "")
         self._template = _compile(config.template)
         if config.system is not None and not config.chat:
             raise InputError(
@@ -51,7 +49,7 @@ class Prompter:
             content = self._template.render(question=question.text)
         except Exception as error:  # a template is the user's program and may fail in any way
             raise InputError(f"prompt.template fails: {type(error).__name__}: {_first_line(error)}") from error
-        _check_utf8("What prompt.template gives", content)
+        _check_utf8(content)
         if not self._config.chat:
             return content
         messages = [{"role": "user", "content": content}]
@@ -171,13 +169,15 @@ def _compile(source: str) -> jinja2.Template:
     return template
 
 
-def _check_utf8(what: str, text: str) -> None:
-    """Raise for a lone surrogate: from a byte of the command line that is not UTF-8, or an escape in the template."""
+def _check_utf8(text: str) -> None:
+    """Raise for a lone surrogate, which an escape in a template can make (the schema takes none as it stands)."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
         shown = text[max(0, error.start - 40) : error.start + 1].encode("utf-8", "backslashreplace").decode()
-        raise InputError(f'{what} is not UTF-8 text from character {error.start + 1} on: "{shown}".') from error
+        raise InputError(
+            f'What prompt.template gives is not UTF-8 text: "{shown}", character {error.start + 1}.'
+        ) from error
 
 
 def _front(full: list[int], bare: list[int]) -> list[int]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
@@ -118,15 +118,10 @@ def test_a_bad_template_is_refused_at_once(template, said):
 
 
 def test_a_lone_surrogate_is_refused_and_shown_escaped():
-    from_shell = b"solve: \xff {{ question }}".decode("utf-8", "surrogateescape")
-    made = tokenizer(chat=CHAT)
-    for arguments, said in (
-        ({"template": from_shell}, 'prompt.template is not UTF-8 text from character 8 on: "solve: \\udcff".'),
-        ({"system": "\udcff", "chat": True}, 'prompt.system is not UTF-8 text from character 1 on: "\\udcff".'),
-        ({"template": "{{ question }}{{ '\\ud800' }}"}, "What prompt.template gives is not UTF-8 text"),
-    ):
-        message = refused(config(**arguments), made)
-        assert said in message and message.isascii()
+    message = refused(config("{{ question }} {{ '\\ud800' }}"), tokenizer())
+    assert message == 'What prompt.template gives is not UTF-8 text: "1+1=? \\ud800", character 7.'
+    with pytest.raises(ValidationError, match="unicode"):  # control: one that stands there itself ends in the schema
+        config(b"\xff {{ question }}".decode("utf-8", "surrogateescape"))
 
 
 def test_jinja_works_in_templates():

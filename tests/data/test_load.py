@@ -96,9 +96,14 @@ def test_a_match_of_nothing_is_no_gold(sets):
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (["1", "2"], "2 gold answers"), (True, "is a bool"), ([False], "is a bool"), ({"value": 1}, "is a dict"),
-        ([["1"]], "is a list"), (float("inf"), "is a float of inf"), ([float("-inf")], "is a float of -inf"),
-    ],  # fmt: skip
+        (["1", "2"], "2 gold answers"),
+        (True, "is a bool"),
+        ([False], "is a bool"),
+        ({"value": 1}, "is a dict"),
+        ([["1"]], "is a list"),
+        (float("inf"), "is a float of inf"),
+        ([float("-inf")], "is a float of -inf"),
+    ],
 )
 def test_a_gold_of_another_kind(sets, answer, said):
     assert f"eval.jsonl:1: {'' if said[0] == '2' else 'the gold answer (column '}" in (

@@ -165,10 +165,8 @@ def test_an_exit_at_import_is_an_error(own: str, tmp_path: Path) -> None:
 )
 def test_a_sum_too_large_names_the_question(own: str, parts: dict[str, float]) -> None:
     function = f"{own}:large" if "function" in parts else None
-    groups = [group("fine", "4", "no"), group("bad", "4", r"\boxed{4}")]
-    if function:
-        groups = GROUPS
-    with pytest.raises(NonFiniteError, match=r'reward.parts for question "(bad|q1)" is .*; a reward is at most 1e\+100'):
+    groups = [group("fine", "4", "no", "no", "no"), group("bad", "4", r"\boxed{4}", r"\boxed{4}")]
+    with pytest.raises(NonFiniteError, match=r'parts for question "bad" is .*; a reward is at most 1e\+100'):
         rewards(build(config(parts=parts, function=function)), groups)
 
 
