@@ -25,6 +25,11 @@ def warnings(config: RunConfig) -> list[str]:
 
 def method_name(config: RunConfig) -> str:
     """The method that the switches make: "GRPO", "Dr. GRPO", "RLOO", "REINFORCE", or "between the two: …"."""
+    ratio = {"sequence": ", with GSPO's sequence ratio", "cispo": ", with CISPO's weights"}.get(config.clip.kind, "")
+    return _objective(config) + ratio
+
+
+def _objective(config: RunConfig) -> str:
     advantage, norm, kl = config.advantage, config.loss_norm.kind, config.beta.value > 0
     match advantage.baseline, advantage.scale, norm:
         case "group_mean", "group_std", "sequence_mean":
@@ -48,11 +53,14 @@ _ADVANTAGES = {
     ("leave_one_out", "none"): "RLOO",
     ("none", "group_std"): "REINFORCE over the group's std",
     ("none", "none"): "REINFORCE",
+    ("group_mean", "batch_std"): "the group mean over the step's std",
+    ("batch_mean", "none"): "REINFORCE with the step's mean as baseline",
 }
 _NORMS = {
     "constant": "",
     "sequence_mean": " with GRPO's loss norm (each response's length)",
     "token_mean": " with DAPO's loss norm (the token mean)",
+    "sequence_sum": " with summed responses (no length normaliser)",
 }
 
 
@@ -79,6 +87,11 @@ def _ddof(config: RunConfig) -> Iterator[str]:
 def _eps(config: RunConfig) -> Iterator[str]:
     if config.advantage.scale == "none" and config.advantage.eps:
         yield "advantage.eps changes nothing with advantage.scale=none: nothing is divided by a std. Leave it out."
+
+
+def _dual(config: RunConfig) -> Iterator[str]:
+    if config.clip.dual is not None and config.clip.kind == "cispo":
+        yield "clip.dual changes nothing with clip.kind=cispo, which clips a weight and no term. Leave it out."
 
 
 def _divisor(config: RunConfig) -> Iterator[str]:
@@ -213,6 +226,7 @@ _FAULTS: tuple[Find, ...] = (
     _group_of_one,
     _ddof,
     _eps,
+    _dual,
     _divisor,
     _reward,
     _data_source,

@@ -1,29 +1,29 @@
 """The command line: verbs, flags and overrides in; runs, errors in a few lines and exit codes out.
 
-Only this module and config.py know Hydra. torch is imported when a run starts, not before.
+Only this module, jobs.py and config.py with its helpers know Hydra. torch is imported when a run starts, not before.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
+import logging
 import os
+import re
 import sys
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from . import __version__
 from .errors import InputError, Interrupted, RunnerError, nearest
+from .jobs import CRASHED, Jobs, crashed
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from .config import Source
 
-CRASHED = 1
 INFOS = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 
 
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        _crashed(error)
+        crashed(error)
         return CRASHED
 
 
@@ -62,9 +62,10 @@ def train(words: Sequence[str]) -> int:
     source = config.Source(directory, flags.config_name)
     overrides = [*flags.overrides, *_own_configs(flags.config_dir)]
     if shows := _shows(flags):
-        return _hydra([*shows, *config.numeric(overrides)], source, _nothing)
+        logging.raiseExceptions = False  # `--info | head`: a reader that has seen enough is no error of logging's
+        return _hydra([*shows, *config.to_show(overrides, source)], source, _nothing)
     planned = config.plan(overrides, flags.multirun, source)  # every run is checked before the first one starts
-    jobs = _Jobs(len(planned.configs) if planned.sweep else None)
+    jobs = Jobs(len(planned.configs) if planned.sweep else None)
     try:
         _hydra([*(["--multirun"] if planned.sweep else []), *planned.overrides], source, jobs.task())
     except KeyboardInterrupt:
@@ -100,8 +101,18 @@ def _verb(words: list[str]) -> tuple[str, list[str]]:
     if not words or words[0].startswith(("-", "~", "+")) or "=" in words[0]:
         return "train", words
     if words[0] not in VERBS:
-        raise InputError(f'No verb "{words[0]}". Verbs: {", ".join(VERBS)}.{nearest(words[0], VERBS)}')
+        close = _meant(words[0]) or nearest(words[0], VERBS)
+        raise InputError(f'No verb "{words[0]}". Verbs: {", ".join(VERBS)}.{close}')
     return words[0], words[1:]
+
+
+def _meant(word: str) -> str:
+    """The end of a sentence about a word that is the name of a preset: ' Did you mean "experiment=quickstart"?'"""
+    from .config import find
+    from .config.names import PRESETS
+
+    found = [group for group in PRESETS if re.fullmatch(r"\w+", word) and (find() / group / f"{word}.yaml").is_file()]
+    return f' Did you mean "{found[0]}={word}"?' if found else ""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -129,7 +140,8 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
         raise InputError(f'No flag "{unknown[0]}".{nearest(unknown[0], known)} All flags: --help')
     for word in flags.overrides:
         if "=" not in word and not word.startswith("~"):
-            raise InputError(f'"{word}" is not an override: write key=value. A verb comes first: {", ".join(VERBS)}.')
+            close = _meant(word) or f" A verb comes first: {', '.join(VERBS)}."
+            raise InputError(f'"{word}" is not an override: write key=value.{close}')
     return flags
 
 
@@ -165,63 +177,6 @@ def _help() -> int:
 
 
 # --- runs under Hydra
-
-
-class _Jobs:
-    """Runs what Hydra hands over, and keeps the exit codes: one that fails does not stop the others of a sweep."""
-
-    def __init__(self, total: int | None) -> None:
-        """`total`: runs of the sweep, 0 where its sweeper decides as it goes; None for a single run."""
-        self.total = total
-        self.codes: dict[str, int] = {}
-        self.process = os.getpid()
-
-    def task(self) -> Callable[[DictConfig], None]:
-        """The function for hydra.main, which wants a plain one."""
-
-        def job(composed: DictConfig) -> None:
-            self._run(composed)
-
-        return job
-
-    def close(self, title: str) -> int:
-        """Say how a sweep went; the worst exit code. Runs in a launcher's own processes leave no codes here."""
-        failed = [f"{name} (exit {code})" for name, code in self.codes.items() if code]
-        if self.total is not None:
-            done = len(self.codes) - len(failed)
-            count = f"{done} of {self.total or len(self.codes)} runs finished." if self.codes else ""
-            print(f"{title}{count}", flush=True)
-            if failed:
-                print(f"Failed: {', '.join(failed)}", file=sys.stderr)
-        return max(self.codes.values(), default=0)
-
-    def _run(self, composed: DictConfig) -> None:
-        from hydra.core.hydra_config import HydraConfig
-
-        from . import config
-
-        settings: Any = HydraConfig.get()
-        name = config.own_label(settings)
-        if self.total is not None:
-            print(f"[{settings.job.num + 1}/{self.total or '?'}] {name}", flush=True)
-        try:
-            from .train import run
-
-            run(config.resolve(composed, settings))
-            self.codes[name] = 0
-        except Interrupted as error:  # as an Exception it would end in Hydra, and the sweep would go on
-            print(error, file=sys.stderr)
-            raise KeyboardInterrupt("said") from None
-        except Exception as error:
-            if os.getpid() != self.process:  # a launcher's worker: Hydra carries the error to the process that waits
-                raise
-            if isinstance(error, RunnerError):
-                print(error, file=sys.stderr)
-            else:
-                _crashed(error)
-            self.codes[name] = error.exit_code if isinstance(error, RunnerError) else CRASHED
-        finally:
-            gc.collect()  # the next run of a sweep starts with the memory of this one
 
 
 def _nothing(composed: DictConfig) -> None:
@@ -265,11 +220,3 @@ def _as_typed(words: Sequence[str]) -> Iterator[None]:
             del os.environ["HYDRA_FULL_ERROR"]
         else:
             os.environ["HYDRA_FULL_ERROR"] = full
-
-
-def _crashed(error: Exception) -> None:
-    traceback.print_exception(error)
-    print(
-        f"\nThis is a fault in grpo_runner, not in your input ({type(error).__name__}). Please report the lines above.",
-        file=sys.stderr,
-    )

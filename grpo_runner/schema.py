@@ -90,8 +90,8 @@ class RewardConfig:
 class AdvantageConfig:
     """Baseline and scale of the centred reward, each its own switch."""
 
-    baseline: Literal["group_mean", "leave_one_out", "none"]
-    scale: Literal["none", "group_std"]
+    baseline: Literal["group_mean", "leave_one_out", "batch_mean", "none"]
+    scale: Literal["none", "group_std", "batch_std"]
     ddof: Literal[0, 1]
     eps: NonNegative
 
@@ -100,7 +100,7 @@ class AdvantageConfig:
 class LossNormConfig:
     """How the token losses of an optimizer batch become one number."""
 
-    kind: Literal["sequence_mean", "constant", "token_mean"]
+    kind: Literal["sequence_mean", "constant", "token_mean", "sequence_sum"]
     divisor: Positive | None
 
 
@@ -121,10 +121,12 @@ class GroupSizeConfig:
 
 @dataclass(frozen=True, config=_STRICT)
 class ClipConfig:
-    """PPO's clip range: the ratio is held in [1 - low, 1 + high]."""
+    """The ratio that is clipped, and its range: it is held in [1 - low, 1 + high]."""
 
+    kind: Literal["token", "sequence", "cispo"]
     low: NonNegative
     high: NonNegative
+    dual: Annotated[float, Field(gt=1)] | None
 
 
 @dataclass(frozen=True, config=_STRICT)

@@ -5,6 +5,7 @@ Pure: no Hydra, no torch. What is allowed is read off the schema's own types, so
 
 from __future__ import annotations
 
+import re
 import typing
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
@@ -88,10 +89,16 @@ def shown(value: object) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, (list, tuple)):
-        return "[" + ",".join(shown(item) for item in value) + "]"
+        return "[" + ",".join(_quoted(item) for item in value) + "]"
     if isinstance(value, Mapping):
-        return "{" + ",".join(f"{key}:{shown(item)}" for key, item in value.items()) + "}"
+        return "{" + ",".join(f"{key}:{_quoted(item)}" for key, item in value.items()) + "}"
     return str(value)
+
+
+def _quoted(item: object) -> str:
+    """An item of a list as it would be typed: text that is empty or holds a comma or the like stands in quotes."""
+    text = shown(item)
+    return f"'{text}'" if isinstance(item, str) and re.search(r"^$|^\s|\s$|[][{},:'\"]", text) else text
 
 
 def shown_key(key: str) -> str:

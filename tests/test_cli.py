@@ -170,7 +170,57 @@ def test_two_names_for_one_sweep_are_refused(runs: Runs, capsys: pytest.CaptureF
     assert "one name" in capsys.readouterr().err and not runs
 
 
+def test_a_choice_typed_beside_a_preset_runs_as_composed(runs: Runs, tmp_path: Path) -> None:
+    words = ["group_size=small,medium", "evaluation=never", *SMOKE]
+    assert cli.main(["-m", *words]) == 0
+    assert list(runs) == compose_sweep(words)
+    assert [(config.group_size.value, config.evaluation.every) for config in runs] == [(8, 0), (16, 0)]
+    (tmp_path / "mine/evaluation").mkdir(parents=True)
+    (tmp_path / "mine/evaluation/rare.yaml").write_text("defaults: [default]\nevery: 99\n")
+    assert cli.main(["-cd", "mine", "evaluation=rare", *SMOKE]) == 0
+    assert (runs[-1].evaluation.every, runs[-1].evaluation.questions) == (99, 256)
+
+
+def test_codes_are_kept_by_job_where_names_are_alike(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    def fail(config: RunConfig) -> None:
+        if config.seed == 0:
+            raise NonFiniteError("NaN")
+
+    runs.happens = fail
+    words = ["-m", "seed=0,1", "hydra.sweep.subdir=${seed}", "hydra.job.config.override_dirname.exclude_keys=[seed]"]
+    assert cli.main(words) == 4
+    out, err = capsys.readouterr()
+    assert "1 of 2 runs finished" in out and "Failed: default (exit 4)" in err
+
+
+def test_a_sweep_with_two_runs_in_one_folder_does_not_start(
+    runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["-m", "seed=0,0"]) == cli.main(["-m", "run_name=a,b"]) == 2
+    assert "share the folder" in capsys.readouterr().err
+    assert not runs and not list(tmp_path.iterdir())
+
+
 # --- ends
+
+
+@pytest.mark.parametrize("code", [0, None, 3, "words"])
+def test_a_run_that_ends_by_sys_exit_has_failed(
+    runs: Runs, capsys: pytest.CaptureFixture[str], code: int | str | None
+) -> None:
+    def leave(config: RunConfig) -> None:
+        if config.seed == 0:
+            sys.exit(code)
+
+    runs.happens = leave
+    assert cli.main(SMOKE) == 1
+    err = capsys.readouterr().err
+    assert f"sys.exit({code!r})" in err and "test_cli.py:" in err and len(err.splitlines()) == 1
+    assert cli.main(["-m", "seed=0,1", *SMOKE]) == 1
+    out, err = capsys.readouterr()
+    assert [config.seed for config in runs] == [0, 0, 1]
+    assert "1 of 2 runs finished" in out and "Failed: seed=0 (exit 1)" in err
+    assert cli.main(["seed=1", *SMOKE]) == 0  # negative control
 
 
 @pytest.mark.parametrize("error", [InputError("no such file"), NonFiniteError("NaN"), MachineError("disk full")])
@@ -199,7 +249,10 @@ def test_an_unexpected_error_shows_its_traceback_and_is_called_a_fault(
 
 @pytest.mark.parametrize(
     ("error", "said"),
-    [(Interrupted("Saved. The same command goes on."), "Saved. "), (KeyboardInterrupt(), "Interrupted.")],
+    [
+        (Interrupted("Saved. The same command goes on."), "Saved. "),
+        (KeyboardInterrupt(), "Interrupted. The same command goes on"),
+    ],
 )
 def test_ctrl_c_is_130_and_stops_a_sweep(
     runs: Runs, capsys: pytest.CaptureFixture[str], error: BaseException, said: str
@@ -243,6 +296,10 @@ BAD = [
     (["-m", "beta=no_kl,0.1"], "both names and numbers"),
     (["trian"], 'Did you mean "train"?'),
     (["evaluate"], "Verbs: train, merge"),
+    (["quickstart"], 'Did you mean "experiment=quickstart"?'),
+    (["cpu_smoke", "seed=1"], 'Did you mean "debug=cpu_smoke"?'),
+    (["seed=1", "dr_grpo"], 'Did you mean "experiment=dr_grpo"?'),
+    (["../config"], "Verbs: train, merge"),
     (["seed=1", "train"], '"train" is not an override'),
     (["--multrun", "seed=0,1"], 'Did you mean "--multirun"?'),
     (["--experimental-rerun", "x"], "--experimental-rerun"),
@@ -305,6 +362,8 @@ def test_cfg_job_prints_the_config_and_nothing_else(runs: Runs, capsys: pytest.C
     values = yaml.safe_load(out)
     assert (values["beta"]["value"], values["loss_norm"]["kind"], values["seed"]) == (0.5, "constant", 0)
     assert "hydra" not in values and err == "" and not runs
+    assert cli.main(["--cfg", "job", "--package", "group_size", "group_size=medium", "experiment=null", *SMOKE]) == 0
+    assert capsys.readouterr().out == "# @package group_size\nvalue: 16\n"
     assert cli.main(["--cfg", "job", "--package", "beta"]) == 0
     assert capsys.readouterr().out.startswith("# @package beta\nvalue: 0.04")
 
@@ -324,6 +383,17 @@ def test_the_program_shows_info_and_config(tmp_path: Path) -> None:
     assert "experiment: null" in command("--info", "defaults-tree", folder=tmp_path).stdout
     shown = command("--cfg", "job", "seed=5", folder=tmp_path)
     assert shown.returncode == 0 and "\nseed: 5\n" in shown.stdout and shown.stderr == ""
+
+
+def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "grpo_runner", "--info"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        words, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as program:
+        assert program.stdout and program.stderr
+        program.stdout.close()
+        assert program.stderr.read() == b""
 
 
 def test_a_stand_in_that_differs_would_be_seen(runs: Runs) -> None:

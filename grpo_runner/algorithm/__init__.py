@@ -7,7 +7,7 @@ from .advantages import BASELINES, SCALES, advantages, zero_variance
 from .kl import ESTIMATORS
 from .loss_norm import LOSS_NORMS, loss_norm
 from .question_weights import question_rows
-from .surrogate import clipped_surrogate, token_ratio
+from .surrogate import SURROGATES, Range, clipped_surrogate, sequence_ratio, token_ratio
 from .token_weights import token_weights
 
 __all__ = [
@@ -15,10 +15,13 @@ __all__ = [
     "ESTIMATORS",
     "LOSS_NORMS",
     "SCALES",
+    "SURROGATES",
+    "Range",
     "advantages",
     "clipped_surrogate",
     "loss_norm",
     "question_rows",
+    "sequence_ratio",
     "token_ratio",
     "token_weights",
     "zero_variance",

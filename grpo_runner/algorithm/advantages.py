@@ -29,6 +29,11 @@ def leave_one_out(rewards_QG: Tensor) -> Tensor:
     return (rewards_QG.sum(dim=1, keepdim=True) - rewards_QG) / (rewards_QG.shape[1] - 1)
 
 
+def batch_mean(rewards_QG: Tensor) -> Tensor:
+    """(1, 1) mean over all answers of the step: a baseline that knows no questions (Sutton & Barto 13.4)."""
+    return rewards_QG.mean().view(1, 1)
+
+
 def no_baseline(rewards_QG: Tensor) -> Tensor:
     """(Q, 1) zeros: plain REINFORCE (Sutton & Barto 13.3)."""
     return rewards_QG.new_zeros(rewards_QG.shape[0], 1)
@@ -45,12 +50,26 @@ def group_std(rewards_QG: Tensor, ddof: int, eps: float) -> Tensor:
     return deviation_Q1.masked_fill(zero_variance(rewards_QG)[:, None], torch.inf)
 
 
+def batch_std(rewards_QG: Tensor, ddof: int, eps: float) -> Tensor:
+    """(1, 1) standard deviation over all answers of the step plus eps, one scalar for all groups (TRL's "batch")."""
+    if (rewards_QG == rewards_QG[0, 0]).all():
+        return rewards_QG.new_full((1, 1), torch.inf)
+    return (rewards_QG.std(correction=ddof) + eps).view(1, 1)
+
+
 BASELINES: dict[str, Callable[[Tensor], Tensor]] = {
     "group_mean": group_mean,
     "leave_one_out": leave_one_out,
+    "batch_mean": batch_mean,
     "none": no_baseline,
 }
-SCALES: dict[str, Callable[[Tensor, int, float], Tensor]] = {"none": no_scale, "group_std": group_std}
+SCALES: dict[str, Callable[[Tensor, int, float], Tensor]] = {
+    "none": no_scale,
+    "group_std": group_std,
+    "batch_std": batch_std,
+}
+# baselines made from the group alone: under them a group without variance has no advantage
+OF_THE_GROUP = ("group_mean", "leave_one_out")
 
 
 def advantages(rewards_QG: Tensor, baseline: str, scale: str, ddof: int = 0, eps: float = 0.0) -> Tensor:
@@ -61,6 +80,6 @@ def advantages(rewards_QG: Tensor, baseline: str, scale: str, ddof: int = 0, eps
     """
     rewards_QG = rewards_QG.double()
     centred_QG = rewards_QG - BASELINES[baseline](rewards_QG)
-    if baseline != "none":
+    if baseline in OF_THE_GROUP:
         centred_QG = centred_QG.masked_fill(zero_variance(rewards_QG)[:, None], 0.0)
     return centred_QG / SCALES[scale](rewards_QG, ddof, eps)

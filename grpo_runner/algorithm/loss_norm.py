@@ -32,10 +32,16 @@ def token_mean(mask_NT: Tensor, budget: float) -> Tensor:
     return mask_NT / mask_NT.sum().clamp(min=1)
 
 
+def sequence_sum(mask_NT: Tensor, budget: float) -> Tensor:
+    """1 / N: sum over the tokens of each response, then mean over responses (no length normaliser at all)."""
+    return mask_NT / mask_NT.shape[0]
+
+
 LOSS_NORMS: dict[str, Callable[[Tensor, float], Tensor]] = {
     "sequence_mean": sequence_mean,
     "constant": constant,
     "token_mean": token_mean,
+    "sequence_sum": sequence_sum,
 }
 
 

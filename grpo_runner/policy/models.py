@@ -14,6 +14,7 @@ from torch import nn
 
 from ..errors import InputError
 from ..schema import LoraConfig, ModelConfig
+from ..validate import shown
 
 EMBEDDED = Path(__file__).parent / "embedded"
 
@@ -138,7 +139,8 @@ def attach_lora(model: Any, config: LoraConfig, seed: int) -> nn.Module:
             {name.rsplit(".", 1)[-1] for name, module in model.named_modules() if isinstance(module, nn.Linear)}
         )
         raise InputError(
-            f"lora.targets={config.targets}: no such modules in this model.\nAllowed: all-linear, or names of {kinds}."
+            f"lora.targets={shown(config.targets)}: no such modules in this model.\n"
+            f"Allowed: all-linear, or names of {', '.join(kinds)}."
         ) from error
 
 

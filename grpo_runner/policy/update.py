@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import rng
-from ..algorithm import ESTIMATORS, clipped_surrogate, token_ratio
+from ..algorithm import ESTIMATORS, SURROGATES, Range
 from ..errors import NonFiniteError
 from ..schema import OptimConfig, RunConfig
 from .batch import Batch
@@ -117,18 +117,20 @@ class Trainer:
             return values_NT[piece, :width_T].to(logprobs_BT)
 
         # with a single update the old policy is the policy: the ratio is 1 and carries the gradient alone
-        ratio_BT = token_ratio(logprobs_BT, here(old_NT) if old_NT is not None else logprobs_BT.detach())
-        clip = self.config.clip
-        loss = -clipped_surrogate(ratio_BT, here(weights_NT), clip.low, clip.high).sum()
-        kl_BT = torch.zeros_like(ratio_BT)
+        old_BT = here(old_NT) if old_NT is not None else logprobs_BT.detach()
+        clip, weights_BT = self.config.clip, here(weights_NT)
+        limits = Range(clip.low, clip.high, clip.dual)
+        found = SURROGATES[clip.kind](logprobs_BT, old_BT, weights_BT, mask_BT, limits)
+        loss = -found.value_NT.sum()
+        kl_BT = torch.zeros_like(logprobs_BT)
         if reference_NT is not None:
             kl_BT = ESTIMATORS[self.config.beta.estimator](logprobs_BT, here(reference_NT))
             loss = loss + self.config.beta.value * (here(norm_NT) * kl_BT).sum()
         # the ratio is looked at by itself: where a weight is 0, an infinite ratio makes no infinite loss
-        if not (torch.isfinite(loss) and torch.isfinite(ratio_BT).all()):
+        if not (torch.isfinite(loss) and torch.isfinite(found.ratio_NT).all()):
             raise _non_finite("loss or ratio", batch, piece, step)
         loss.backward()
-        tally.add(piece, mask_BT, ratio_BT.detach(), kl_BT.detach(), here(weights_NT), clip.low, clip.high)
+        tally.add(piece, mask_BT, found.ratio_NT.detach(), kl_BT.detach(), found.clipped_NT)
 
     def _optimizer_step(self, batch: Batch, rows: Tensor, step: int) -> float:
         """Clip, check, step; gives the gradient's norm before clipping.
@@ -205,10 +207,7 @@ class _Tally:
         self.tokens = 0
         self.kl_N, self.tokens_N = torch.zeros(rows, dtype=torch.float64), torch.zeros(rows, dtype=torch.float64)
 
-    def add(
-        self, rows: Tensor, mask: Tensor, ratio: Tensor, kl: Tensor, weights: Tensor, low: float, high: float
-    ) -> None:
-        clipped = ((ratio > 1 + high) & (weights > 0)) | ((ratio < 1 - low) & (weights < 0))
+    def add(self, rows: Tensor, mask: Tensor, ratio: Tensor, kl: Tensor, clipped: Tensor) -> None:
         for name, values in (("kl", kl), ("ratio", ratio), ("clipped", clipped)):
             self.sums[name] += float((values * mask).double().sum())
         self.tokens += int(mask.sum())

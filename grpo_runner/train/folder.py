@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 from ..errors import BusyError, InputError
 from ..files import disk_errors, write_atomic, write_json
 from ..schema import RunConfig
-from ..validate import load, to_yaml
+from ..validate import load, shown, shown_key, to_yaml
 
 # Keys that may differ when a run goes on: they do not change what the steps compute.
 MAY_CHANGE = ("run_dir", "run_name", "sweep_name", "tracking", "checkpoint", "rollout.batch_rows")
@@ -130,7 +130,7 @@ def differences(theirs: dict[str, Any], mine: dict[str, Any], prefix: str = "") 
         if isinstance(there, dict) and isinstance(here, dict):
             lines |= differences(there, here, f"{name}.")
         elif there != here:
-            lines[name] = f"  {name}: there {there}, here {here}"
+            lines[name] = f"  {shown_key(name)}: there {shown(there)}, here {shown(here)}"
     return lines
 
 

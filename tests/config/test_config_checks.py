@@ -13,9 +13,10 @@ from omegaconf import OmegaConf
 
 from grpo_runner import checks, validate
 from grpo_runner.config import compose as composed_by_hydra
-from grpo_runner.config import find, to_yaml
+from grpo_runner.config import find
 from grpo_runner.errors import InputError
 from grpo_runner.schema import RunConfig
+from grpo_runner.validate import to_yaml
 
 DR_GRPO = ["advantage=dr_grpo", "loss_norm=constant", "beta=no_kl"]
 
@@ -167,3 +168,9 @@ def test_every_combination_of_switches_has_its_own_name() -> None:
         for norm in norms
     }
     assert len(found) == 12
+
+
+def test_values_are_shown_as_typed() -> None:
+    values = {"[a,b]": ("a", "b"), "[nope]": ("nope",), "['']": [""], "['a,b',c]": ["a,b", "c"], "{a:1.0}": {"a": 1.0}}
+    for text, value in {**values, "null": None, "true": True, "[0.9,null]": [0.9, None], "a,b": "a,b"}.items():
+        assert validate.shown(value) == text

@@ -11,9 +11,10 @@ from hydra.core.global_hydra import GlobalHydra
 
 import grpo_runner
 from grpo_runner import config as configs
-from grpo_runner import names
-from grpo_runner.config import compose, compose_sweep, load, numeric, to_yaml
+from grpo_runner.config import compose, compose_sweep, composing, names
+from grpo_runner.config.overrides import translate
 from grpo_runner.errors import InputError
+from grpo_runner.validate import load, to_yaml
 
 
 @pytest.fixture(autouse=True)
@@ -66,10 +67,14 @@ def test_interpolation_of_our_own_keys_works() -> None:
         ("beta.estimator=k2", "beta.estimator=k2"),
         ("seed=3", "seed=3"),
         ("run_name=beta", "run_name=beta"),
+        ("run_name=1e3", "run_name='1e3'"),
+        ("sweep_name=7", "sweep_name='7'"),
+        ("run_name=null", "run_name=null"),
+        ("debug=null", "~debug"),
     ],
 )
-def test_numeric_shim(typed: str, passed_on: str) -> None:
-    assert numeric([typed]) == [passed_on]
+def test_what_hydra_is_given(typed: str, passed_on: str) -> None:
+    assert translate([typed]) == [passed_on]
 
 
 def test_a_number_sets_the_value_and_a_name_picks_the_file() -> None:
@@ -131,9 +136,43 @@ def test_run_folder_and_name(here: Path) -> None:
     config = compose(["seed=1", "beta=0.01"])
     assert (config.run_name, config.run_dir) == ("beta=0.01,seed=1", str(here / "outputs/beta=0.01,seed=1"))
     assert compose(["run_name=x", "seed=1"]).run_dir == str(here / "outputs/x")
-    assert compose(["run_name=7"]).run_name == "7"
     elsewhere = compose(["seed=1", f"hydra.run.dir={here}/a"])
     assert (elsewhere.run_dir, elsewhere.run_name) == (str(here / "a"), "seed=1")
+
+
+@pytest.mark.parametrize("name", ["7", "0", "false", "true", "True", "1e3", "1_0", "-0", "nan", "a.b"])
+def test_a_run_is_named_as_typed(here: Path, name: str) -> None:
+    config = compose([f"run_name={name}"])
+    assert (config.run_name, config.run_dir) == (name, str(here / "outputs" / name))
+    assert {config.sweep_name for config in compose_sweep([f"sweep_name={name}", "seed=0,1"])} == {name}
+
+
+@pytest.mark.parametrize("name", ["0", "false", "1e3"])
+def test_a_name_in_an_experiment_is_its_folder(here: Path, name: str) -> None:
+    (here / "mine/experiment").mkdir(parents=True)
+    (here / "mine/experiment/own.yaml").write_text(f"# @package _global_\nrun_name: {name}\n")
+    config = compose(["experiment=own", f"hydra.searchpath=['file://{here}/mine']"])
+    assert config.run_dir == str(here / "outputs" / config.run_name) and "own" not in config.run_name
+
+
+@pytest.mark.parametrize(
+    ("overrides", "needle"),
+    [
+        (["run_name=a,b"], r"Runs 1 \(run_name=a\) and 2 \(run_name=b\)"),
+        (["seed=0,1,0"], r"Runs 1 \(seed=0\) and 3 \(seed=0\)"),
+        (["seed=0,1", "hydra.sweep.subdir=x"], r"Runs 1 \(seed=0\) and 2 \(seed=1\)"),
+    ],
+)
+def test_two_runs_of_a_sweep_in_one_folder_are_refused(overrides: list[str], needle: str) -> None:
+    with pytest.raises(InputError, match=needle) as caught:
+        compose_sweep(overrides)
+    assert "outputs/sweeps/" in str(caught.value) and len(str(caught.value).splitlines()) == 2
+
+
+def test_two_runs_that_only_look_alike_are_not_refused() -> None:
+    """Negative control."""
+    assert len(compose_sweep(["run_name=a,b", "hydra.sweep.subdir=${run_name}"])) == 2
+    assert len(compose_sweep(["beta=0,0.0", "run_name=x"])) == 2
 
 
 def test_sweep_folders_are_named_by_what_differs(here: Path) -> None:
@@ -203,7 +242,7 @@ def test_a_bad_config_yaml_names_the_file(here: Path, text: str, needle: str) ->
 
 def test_find_prefers_the_packages_own_conf(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = here / "site-packages/grpo_runner"
-    monkeypatch.setattr(configs, "__file__", str(package / "config.py"))
+    monkeypatch.setattr(composing, "__file__", str(package / "config" / "composing.py"))
     with pytest.raises(InputError, match="install"):
         configs.find()
     for folder in (package.parent / "conf", package / "conf"):

@@ -41,6 +41,12 @@ CASES = [
     ("seed", ["seed", "key=value"]),
     ("=3", ["=3", "key=value"]),
     ("run_name=a=b", ["run_name=a=b", "quotes"]),
+    ("run_name=é", ["run_name=é", "only in quotes: é)"]),
+    ("run_name=a!b#'ü'", ["only in quotes: ! #)"]),
+    ("run_name='a", ["quote without its other half"]),
+    ("é=3", ["é=3", "no key is written like this"]),
+    ("prompt.stop=['']", ["prompt.stop=['']", "not empty"]),
+    ("prompt.stop=['a,b','']", ["prompt.stop=['a,b','']"]),
     ("seed=range(a)", ["seed=range(a)"]),
     ("seed=abc", ["seed=abc", "whole number of at least 0"]),
     ("seed=-1", ["seed=-1", "at least 0"]),
@@ -98,7 +104,7 @@ def test_bad_override(override: str, needles: list[str]) -> None:
 
 
 def test_the_table_would_notice_a_good_override() -> None:
-    for good in ("seed=3", "beta=0.01", "advantage=dr_grpo"):
+    for good in ("seed=3", "beta=0.01", "advantage=dr_grpo", "run_name='é'"):
         assert compose([good])
 
 

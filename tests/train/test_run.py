@@ -148,6 +148,10 @@ def test_micro_batches_and_rollout_chunks_change_nothing_that_counts(grpo, tmp_p
         ["rollout.top_p=0.9", "rollout.top_k=5"],
         ["lora.rank=2", "lora.targets=[q_proj,v_proj]"],
         ["beta.estimator=k2"],
+        ["clip=gspo", "optim.updates_per_rollout=3"],
+        ["clip=cispo", "optim.updates_per_rollout=3"],
+        ["clip.dual=3.0", "optim.updates_per_rollout=2", "advantage=batch_std"],
+        ["advantage=reinforce_baseline", "loss_norm=sequence_sum", "beta=no_kl"],
     ],
 )
 def test_every_switch_runs(tmp_path, overrides):

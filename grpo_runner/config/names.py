@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterable
 from hashlib import blake2b
 
-from .errors import InputError
-from .validate import shown_key
+from ..errors import InputError
+from ..validate import shown_key
 
 LONGEST = 80
 # a name does not name itself
 UNNAMED = ("run_name", "sweep_name")
-# known by their choice alone: `cpu_smoke`, not `debug=cpu_smoke`
-OPTION_ONLY = ("experiment", "debug")
+# groups that set keys of other groups; in a name they are known by their choice alone: `cpu_smoke`, not
+# `debug=cpu_smoke`
+PRESETS = ("experiment", "debug")
 
 
 def label(overrides: Iterable[str], exclude: Iterable[str] = ()) -> str:
@@ -22,14 +23,14 @@ def label(overrides: Iterable[str], exclude: Iterable[str] = ()) -> str:
     Left out are Hydra's own keys, names, and `exclude`. A long name, or one with characters unfit for a folder, ends in
     a hash of the whole.
     """
-    left_out = {plain_key(key) for key in exclude} | set(UNNAMED)
+    left_out = {plain_key(key) for key in exclude} | {*UNNAMED, *(f"~{preset}" for preset in PRESETS)}
     chosen: dict[str, str] = {}
     for text in overrides:
         key, _, value = text.partition("=")
         key = plain_key(key)
         if key not in left_out and not key.startswith(("hydra.", "hydra/")):
             chosen[key] = value.strip("'\"")
-    options = [chosen.pop(key) for key in OPTION_ONLY if key in chosen]
+    options = [chosen.pop(key) for key in PRESETS if key in chosen]
     return _fit(",".join([*options, *(f"{key}={value}" for key, value in sorted(chosen.items()))])) or "default"
 
 
@@ -62,4 +63,5 @@ def _fit(name: str) -> str:
     fit = re.sub(r"[^\w.,=+~@-]", "_", name, flags=re.ASCII)
     if fit == name and len(name) <= LONGEST:
         return name
-    return f"{fit[: LONGEST - 9]}-{blake2b(name.encode(), digest_size=4).hexdigest()}"
+    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+    return f"{fit[: LONGEST - 9]}-{digest}"

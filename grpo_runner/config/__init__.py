@@ -1,0 +1,18 @@
+"""From conf/ and command-line overrides to RunConfig. Only this room, jobs.py and cli.py know Hydra."""
+
+from .composing import VERSION_BASE, Plan, Source, compose, compose_sweep, find, own_label, plan, resolve, to_show
+from .hydra_errors import explain
+
+__all__ = [
+    "VERSION_BASE",
+    "Plan",
+    "Source",
+    "compose",
+    "compose_sweep",
+    "explain",
+    "find",
+    "own_label",
+    "plan",
+    "resolve",
+    "to_show",
+]
