@@ -88,9 +88,20 @@ def merge(words: Sequence[str]) -> int:
     return 0
 
 
+def explain(words: Sequence[str]) -> int:
+    """Show what the objective does to a group, to a step of a run, or which methods there are."""
+    from .lessons import explain as show
+
+    return show(words)
+
+
 VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "train": (train, "train one run, or a sweep with -m; this is what happens without a verb"),
     "merge": (merge, "RUN_FOLDER OUTPUT_FOLDER: write a run's adapter and its base as one model folder"),
+    "explain": (
+        explain,
+        "what the objective does, in figures: alone, methods, --rewards … --lengths …, or RUN --step N",
+    ),
 }
 
 

@@ -82,4 +82,6 @@ def advantages(rewards_QG: Tensor, baseline: str, scale: str, ddof: int = 0, eps
     centred_QG = rewards_QG - BASELINES[baseline](rewards_QG)
     if baseline in OF_THE_GROUP:
         centred_QG = centred_QG.masked_fill(zero_variance(rewards_QG)[:, None], 0.0)
+    elif baseline == "batch_mean" and (rewards_QG == rewards_QG[0, 0]).all():
+        centred_QG = torch.zeros_like(centred_QG)
     return centred_QG / SCALES[scale](rewards_QG, ddof, eps)

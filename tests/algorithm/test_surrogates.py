@@ -88,6 +88,13 @@ def test_a_batch_of_equal_rewards_weighs_nothing_and_a_constant_group_neither():
     assert (found[0] == 0).all() and found[1, 0] > 0
 
 
+@pytest.mark.parametrize("reward", [0.1, 0.3, 0.95])
+def test_a_step_of_equal_rewards_is_exactly_zero_under_the_batch_mean(reward):
+    """Rounding residue of the mean would make an optimizer step of a step that has nothing to say (PB032)."""
+    rewards = torch.full((1, 7), reward, dtype=torch.float64)
+    assert (advantages(rewards, "batch_mean", "none") == 0).all()
+
+
 def test_the_batch_mean_knows_no_questions():
     found = advantages(torch.tensor([[1.0, 1, 1, 1], [0, 0, 0, 0]]), "batch_mean", "none")
     assert found.tolist() == [[0.5] * 4, [-0.5] * 4]

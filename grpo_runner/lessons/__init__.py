@@ -1,0 +1,50 @@
+"""`explain`: the articles' numbers, your own group's and a real step's, from the functions that train.
+
+Every figure on these screens is computed by `grpo_runner.algorithm`; this room only asks and lays out. It imports no
+torch before it needs one, and transformers never. Not yet: an HTML page of a step, and the ratio, KL part and clipping
+of every token (a run does not record them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["explain"]
+
+
+def explain(words: Sequence[str], console: Console | None = None) -> int:
+    """Answer the words after `explain`; gives 0. Raises InputError in one line for what a user can mend.
+
+    No words: one screen of worked numbers. `--rewards …`: the same for the user's own group. `methods`: every method as
+    coefficient · ∇log π. `RUN_FOLDER --step N`: the answers of a real step. console: where to, stdout by default.
+    """
+    from .show import Screen
+    from .words import Methods, Own, Step, Usage, Worked, read
+
+    wanted = read(words)
+    console = console or Screen()
+    match wanted:
+        case Usage(text):
+            console.print(text, soft_wrap=True)
+        case Methods():
+            from .methods import show
+
+            show(console)
+        case Worked():
+            from .worked import show
+
+            show(console)
+        case Own():
+            from .own import show as show_own
+
+            show_own(console, wanted)
+        case Step(folder, number, question):
+            from .step import read as read_step
+            from .step_view import show as show_step
+
+            show_step(console, read_step(folder, number), question)
+    return 0

@@ -1,0 +1,91 @@
+"""`explain methods`: every method as a coefficient of ∇log π, where its answers come from, and what runs it here."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+
+class Method(NamedTuple):
+    """samples: whose answers; coefficient: of a token's ∇log π; command: overrides that compose, None for "not yet"."""
+
+    name: str
+    samples: str
+    reward: str
+    coefficient: str
+    source: str
+    command: str | None
+
+
+_A1 = "DeepSeekMath A.1"
+# coefficients stand before the loss norm: DeepSeekMath's 1/|o| unless a row says otherwise
+METHODS = (
+    Method("SFT", "people's, fixed", "none (chosen by people)", "1", f"{_A1} eq. 6, 7", None),
+    Method("RFT", "the SFT model's, fixed", "rule", "1 if right, else 0", f"{_A1} eq. 8-10", None),
+    Method(
+        "Online RFT", "the policy's", "rule", "1 if right, else 0", f"{_A1} eq. 10, 11",
+        "advantage=reinforce loss_norm=sequence_mean beta=no_kl",
+    ),
+    Method(
+        "DPO", "pairs of the SFT model's, fixed", "rule",
+        "±β σ(β·[log-ratio to π_ref of o- minus that of o+]), + on o+, - on o-; over whole answers (eq. 14 as printed: "
+        "a token, and no leading β)",
+        f"{_A1} eq. 12-14", None,
+    ),
+    Method("PPO", "the policy's", "model, KL in it", "A_t by GAE, with a value model", f"{_A1} eq. 15-18", None),
+    Method(
+        "GRPO, outcome", "G by the policy", "model (here: rule)", "(r_i - mean r)/std r + β(π_ref/π - 1)",
+        f"{_A1} eq. 19-21; 4.1.2", "advantage=grpo loss_norm=sequence_mean beta=deepseek_math",
+    ),
+    Method(
+        "GRPO, process", "G by the policy", "model, each step",
+        "Σ over steps that end at or after t of (r - mean R)/std R, + β(π_ref/π - 1)", f"{_A1} eq. 20; 4.1.3", None,
+    ),
+    Method(
+        "Dr. GRPO", "G by the policy", "rule", "r_i - mean r, over a constant instead of |o|",
+        "arXiv 2503.20783 3.2, Listing 1", "experiment=dr_grpo",
+    ),
+    Method(
+        "RLOO", "G by the policy", "rule or model", "r_i - mean of the other r, over no |o|", "Kool et al. 2019",
+        "advantage=rloo loss_norm=constant beta=no_kl",
+    ),
+    Method(
+        "REINFORCE", "the policy's", "any", "r, over no |o|", "Sutton & Barto 13.3",
+        "advantage=reinforce loss_norm=constant beta=no_kl",
+    ),
+    Method(
+        "DAPO", "G by the policy, refilled till they differ", "rule, overlong penalty",
+        "GRPO's without KL, clip 0.2 below and 0.28 above; over all tokens", "arXiv 2503.14476 eq. 8, 9", None,
+    ),
+    Method(
+        "GSPO", "G by the policy", "rule",
+        "GRPO's without KL, times s = (π/π_old)^(1/|o|), clipped for the whole answer",
+        "arXiv 2507.18071 eq. 5, 7", "clip=gspo optim.updates_per_rollout=4 optim.minibatch=group beta=no_kl",
+    ),
+    Method(
+        "CISPO", "G by the policy", "rule",
+        "GRPO's without KL, times clip(π/π_old) as a constant; over all tokens", "arXiv 2506.13585 eq. 4, 5",
+        "clip=cispo loss_norm=token_mean optim.updates_per_rollout=4 optim.minibatch=group beta=no_kl",
+    ),
+)  # fmt: skip
+
+
+def show(console: Console) -> None:
+    """Print the table."""
+    lead = "Every method: gradient = mean over answers of 1/|o| Σ over tokens of coefficient · ∇log π(token)"
+    console.print(Text(lead, style="bold"))
+    note = "Coefficients stand before the clip. To run one: python -m grpo_runner and the words in colour"
+    console.print(Text(note, style="dim"))
+    console.print()
+    made = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    made.add_column("method", no_wrap=True)
+    made.add_column("answers\nreward", max_width=25)
+    made.add_column("coefficient of ∇log π\nsource; what runs it here")
+    for method in METHODS:
+        command = Text(method.command, style="cyan") if method.command else Text("not yet", style="italic")
+        last = Text.assemble(method.coefficient, "\n", (method.source, "dim"), "\n", command)
+        made.add_row(Text(method.name, style="bold"), f"{method.samples}\n{method.reward}", last)
+    console.print(made)

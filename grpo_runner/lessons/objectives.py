@@ -1,0 +1,58 @@
+"""The named objectives that are shown side by side: which switches each sets. No torch.
+
+`PRESETS` says what `conf/advantage/NAME.yaml` says, and the loss norm of the method of that name (a test holds both).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Preset(NamedTuple):
+    """label: as papers write it; norm: the loss norm that the method goes with; words: what it does, in plain words."""
+
+    label: str
+    baseline: str
+    scale: str
+    norm: str
+    words: str
+
+
+PRESETS = {
+    "grpo": Preset("GRPO", "group_mean", "group_std", "sequence_mean", "reward - group mean, over the group's std"),
+    "dr_grpo": Preset("Dr. GRPO", "group_mean", "none", "constant", "reward - group mean"),
+    "rloo": Preset("RLOO", "leave_one_out", "none", "constant", "reward - mean of the other answers (leave-one-out)"),
+    "reinforce": Preset("REINFORCE", "none", "none", "constant", "the reward itself"),
+}
+NORM_WORDS = {
+    "sequence_mean": "each answer's loss over its own length |o|",
+    "constant": "each answer's loss over a constant, L = {budget:g}",
+    "token_mean": "every token of the optimizer batch the same",
+    "sequence_sum": "each answer's loss summed, over nothing",
+}
+
+
+class Objective(NamedTuple):
+    """All switches that make a token's weight."""
+
+    label: str
+    baseline: str
+    scale: str
+    ddof: int
+    eps: float
+    norm: str
+    budget: float
+
+    def same_weights(self, other: Objective) -> bool:
+        """Whether both give every token the same weight, whatever they are called."""
+        return self._weighing() == other._weighing()
+
+    def _weighing(self) -> tuple[object, ...]:
+        deviation = (self.ddof, self.eps) if self.scale != "none" else ()
+        return (self.baseline, self.scale, deviation, self.norm, self.budget if self.norm == "constant" else None)
+
+
+def preset(name: str, ddof: int, eps: float, budget: float, norm: str | None = None) -> Objective:
+    """The objective of that name; norm: another loss norm than its own."""
+    label, baseline, scale, own, _ = PRESETS[name]
+    return Objective(label, baseline, scale, ddof, eps, norm or own, budget)

@@ -1,0 +1,65 @@
+"""`explain --rewards …`: what each answer of a group of the user's own gets, as if the group were the whole batch."""
+
+from __future__ import annotations
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from . import figures
+from .objectives import NORM_WORDS, PRESETS, Objective, preset
+from .show import compact, section, share, signed, table
+from .words import Own
+
+
+def objectives(own: Own) -> list[tuple[str, Objective]]:
+    """(name, objective) of each table: the one that was asked for, or GRPO, Dr. GRPO and RLOO."""
+    budget = own.budget or float(max(own.lengths))
+    names = [own.advantage] if own.advantage else ["grpo", "dr_grpo", "rloo"]
+    return [(name, preset(name, own.ddof, 0.0, budget, own.loss_norm)) for name in names]
+
+
+def show(console: Console, own: Own) -> None:
+    """One table an objective."""
+    count = len(own.rewards)
+    lead = f"A group of {count} answers, as the whole optimizer batch: a mean over answers divides by {count}."
+    console.print(Text(lead, style="bold"))
+    notes = ["weight: what multiplies ∇log π, the same for every token of an answer before clipping and KL"]
+    if _moved(own):
+        notes.append("coefficient: autograd's, with the clip and the KL term at the ratios given")
+    for note in notes:
+        console.print(Text(note, style="dim"))
+    for name, objective in objectives(own):
+        norm = NORM_WORDS.get(objective.norm, objective.norm).format(budget=objective.budget)
+        deviation = f" (ddof {objective.ddof})" if objective.scale != "none" else ""
+        title = f"{objective.label}: {PRESETS[name].words}{deviation}; {norm}"
+        section(console, title, f"advantage={name} loss_norm={objective.norm}", _answers(own, objective))
+
+
+def _moved(own: Own) -> bool:
+    return own.beta > 0 or any(ratio != 1 for ratio in own.ratio)
+
+
+def _answers(own: Own, objective: Objective) -> Table:
+    count = len(own.rewards)
+    rewards_QG = torch.tensor([own.rewards], dtype=torch.float64)
+    lengths_N = torch.tensor(own.lengths)
+    advantages_N, token_N, total_N, norm_N = figures.weigh(rewards_QG, lengths_N, objective, [torch.arange(count)])
+    columns = [
+        ["answer", *(str(place + 1) for place in range(count))],
+        ["reward", *(f"{reward:g}" for reward in own.rewards)],
+        ["tokens", *map(str, own.lengths)],
+        ["advantage", *map(signed, advantages_N.tolist())],
+        ["weight a token", *map(compact, token_N.tolist())],
+        ["of the answer", *map(compact, total_N.tolist())],
+        ["share", *map(share, figures.shares(total_N))],
+    ]
+    if _moved(own):
+        ratio_N, ref_N = torch.tensor(own.ratio).double(), torch.tensor(own.ref_ratio).double()
+        _, found_N = figures.coefficients(token_N, norm_N, ratio_N, ref_N, own.beta, own.low, own.high)
+        columns.append(["coefficient a token", *map(compact, found_N.tolist())])
+    made = table(*(column[0] for column in columns))
+    for row in zip(*(column[1:] for column in columns), strict=True):
+        made.add_row(*row)
+    return made

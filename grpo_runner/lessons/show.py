@@ -1,0 +1,88 @@
+"""What the lesson screens share: the console, headings, tables, figures as text, and text made safe to print."""
+
+from __future__ import annotations
+
+import os
+import sys
+import unicodedata
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+WIDTH = 100  # where stdout is no terminal; the tables of the worked numbers fit 80
+
+
+class Screen(Console):
+    """stdout, in colour where that is a terminal and NO_COLOR is unset. A reader that goes away is not a fault."""
+
+    def __init__(self) -> None:
+        width = WIDTH if not sys.stdout.isatty() and "COLUMNS" not in os.environ else None
+        # a terminal that cannot show π gets a question mark, not a crash
+        if hasattr(sys.stdout, "reconfigure") and "utf" not in (sys.stdout.encoding or "").lower():
+            sys.stdout.reconfigure(errors="replace")
+        super().__init__(highlight=False, markup=False, emoji=False, width=width)
+
+    def on_broken_pipe(self) -> None:
+        """Hand BrokenPipeError on: the command line ends with 0 there; rich would end the process with 1."""
+        raise BrokenPipeError
+
+
+def table(*columns: str) -> Table:
+    """A plain table: the first column to the left, figures to the right and never cut."""
+    made = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    for place, name in enumerate(columns):
+        made.add_column(name, justify="left" if place == 0 else "right", no_wrap=True)
+    return made
+
+
+def section(console: Console, title: str, source: str, body: RenderableType) -> None:
+    """A bold title, its source in dim (on the same line where both fit), and a table, set off by an empty line."""
+    console.print()
+    gap = "  " if len(title) + len(source) + 2 <= console.width else "\n"
+    console.print(Text.assemble((title, "bold"), gap, (source, "dim")))
+    console.print(body)
+
+
+def signed(value: float, digits: int = 4) -> str:
+    """+1.7321; 0 without a sign."""
+    text = f"{value:+.{digits}f}"
+    return "0" if float(text) == 0 and value == 0 else text
+
+
+def fixed(value: float, digits: int = 4) -> str:
+    """1.7321."""
+    return f"{value:.{digits}f}"
+
+
+def compact(value: float, digits: int = 4) -> str:
+    """+0.0025 or +2.5e-06; 0 without a sign."""
+    return "0" if value == 0 else f"{value:+.{digits}g}"
+
+
+def share(value: float | None) -> str:
+    """25.0 %; a dash where nothing is shared."""
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
+def clean(text: str) -> str:
+    """Text of a model or a file with what could steer a terminal written out: `\\x1b` for an escape.
+
+    Control characters (line feed and tab aside), marks that reorder a line, separators of lines and lone surrogates.
+    """
+    return "".join(
+        character
+        if character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
+        else _written(character)
+        for character in text
+    )
+
+
+def one_line(text: str) -> str:
+    """The same on one line."""
+    return " ".join(clean(text).split())
+
+
+def _written(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"

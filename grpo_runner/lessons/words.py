@@ -1,0 +1,222 @@
+"""The words after `explain` as one of five wishes, or an InputError of one line. No torch.
+
+The parser is our own and not argparse, which takes the `-1,1` of `--rewards -1,1` for a flag.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import InputError, nearest
+from .objectives import PRESETS
+
+USAGE = """\
+explain                               the papers' worked numbers on one screen
+explain methods                       every method as a coefficient of grad log pi, and what runs it here
+explain RUN_FOLDER --step N           what each answer of a step weighed, its text in the colour of it
+        [--question ID]               only this question
+explain --rewards 1,0,0,0,0           your own group: what each answer gets
+        [--lengths 120,80,300,64,90]  tokens of each answer, EOS included; left out: 1 each
+        [--advantage NAME]            {advantages}; left out: the first three
+        [--loss-norm NAME]            {norms}; left out: the method's own
+        [--budget L]                  the constant of the loss norm `constant`; left out: the longest answer
+        [--ddof 0|1]                  the group's std divides by G - ddof; left out: 0
+        [--beta B] [--ref-ratio R]    the KL term, and pi_ref/pi (one number, or one for each answer)
+        [--ratio R] [--clip LOW,HIGH] pi/pi_old (likewise), and the clip range; left out: 0.2"""
+
+MOST_TOKENS, MOST_ANSWERS, LARGEST = 200_000, 1024, 1e9
+NORMS_HINT = "sequence_mean, constant, token_mean, ..."
+
+
+@dataclass(frozen=True)
+class Usage:
+    """`--help`."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Worked:
+    """The screen of worked numbers."""
+
+
+@dataclass(frozen=True)
+class Methods:
+    """The table of methods."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a run; question: an id, or None for all."""
+
+    folder: Path
+    number: int | None
+    question: str | None
+
+
+@dataclass(frozen=True)
+class Own:
+    """A group that the user gave. Sequences have one entry for each answer; None is what was left out."""
+
+    rewards: tuple[float, ...]
+    lengths: tuple[int, ...]
+    advantage: str | None
+    loss_norm: str | None
+    budget: float | None
+    ddof: int
+    beta: float
+    ref_ratio: tuple[float, ...]
+    ratio: tuple[float, ...]
+    low: float
+    high: float
+
+
+OWN_FLAGS = (
+    "--rewards", "--lengths", "--advantage", "--loss-norm", "--budget", "--ddof", "--beta", "--ref-ratio", "--ratio",
+    "--clip",
+)  # fmt: skip
+STEP_FLAGS = ("--step", "--question")
+
+
+def read(words: Sequence[str]) -> Usage | Worked | Methods | Step | Own:
+    """What is wanted."""
+    words = list(words)
+    if {"-h", "--help"} & set(words):
+        return Usage(USAGE.format(advantages=", ".join(PRESETS), norms=NORMS_HINT))
+    if not words:
+        return Worked()
+    if words[0] == "methods":
+        if words[1:]:
+            raise InputError(f'"explain methods" takes nothing more; "{words[1]}" came after it.')
+        return Methods()
+    if words[0].startswith("-"):
+        return _own(_flags(words, OWN_FLAGS, STEP_FLAGS))
+    return _step(words[0], _flags(words[1:], STEP_FLAGS, OWN_FLAGS))
+
+
+def _step(folder: str, flags: dict[str, str]) -> Step:
+    if not Path(folder).is_dir():
+        near = nearest(folder, ["methods"])
+        raise InputError(f'"{folder}" is no run folder.{near} All that explain takes: explain --help')
+    number = flags.get("--step")
+    if number is not None and not (number.isascii() and number.isdecimal()):
+        raise InputError(f'--step {number}: "{number}" is not a step. Allowed: a whole number of at least 0.')
+    return Step(Path(folder), None if number is None else int(number), flags.get("--question"))
+
+
+def _own(flags: dict[str, str]) -> Own:
+    if "--rewards" not in flags:
+        raise InputError("--rewards is missing: the rewards of one group, such as --rewards 1,0,0,0,0.")
+    rewards = _numbers("--rewards", flags["--rewards"], -LARGEST)
+    count = len(rewards)
+    if not 2 <= count <= MOST_ANSWERS:
+        raise InputError(
+            f"--rewards has {count} reward{'s'[: count != 1]}. Allowed: 2 to {MOST_ANSWERS}, since a group is what an "
+            "answer is compared with."
+        )
+    lengths = tuple(_whole("--lengths", flags["--lengths"], 1, MOST_TOKENS)) if "--lengths" in flags else (1,) * count
+    if len(lengths) != count:
+        raise InputError(f"--lengths has {len(lengths)} entries and --rewards has {count}: give one length a reward.")
+    advantage, norm = flags.get("--advantage"), flags.get("--loss-norm")
+    _known("--advantage", advantage, PRESETS)
+    if norm is not None:
+        from ..algorithm import LOSS_NORMS
+
+        _known("--loss-norm", norm, LOSS_NORMS)
+    chosen = [PRESETS[advantage]] if advantage else [PRESETS[name] for name in ("grpo", "dr_grpo", "rloo")]
+    if "--ddof" in flags and all(preset.scale == "none" for preset in chosen):
+        raise InputError(f"--ddof changes nothing with --advantage {advantage}: nothing is divided by a std.")
+    if "--budget" in flags and all((norm or preset.norm) != "constant" for preset in chosen):
+        raise InputError(
+            f"--budget changes nothing with --loss-norm {norm or chosen[0].norm}: take --loss-norm constant."
+        )
+    for flag, needed in (("--ref-ratio", "--beta"), ("--clip", "--ratio")):
+        if flag in flags and needed not in flags:
+            raise InputError(f"{flag} changes nothing without {needed}.")
+    ddof = _whole("--ddof", flags.get("--ddof", "0"), 0, 1)
+    clip = _numbers("--clip", flags.get("--clip", "0.2"), 0)
+    if len(clip) > 2 or len(ddof) > 1:
+        raise InputError("--clip takes one or two numbers, --ddof one: --clip 0.2,0.28 --ddof 1.")
+    return Own(
+        rewards=tuple(rewards),
+        lengths=lengths,
+        advantage=advantage,
+        loss_norm=norm,
+        budget=_one("--budget", flags["--budget"], above=0) if "--budget" in flags else None,
+        ddof=ddof[0],
+        beta=_one("--beta", flags["--beta"]) if "--beta" in flags else 0.0,
+        ref_ratio=_each("--ref-ratio", flags.get("--ref-ratio", "1"), count),
+        ratio=_each("--ratio", flags.get("--ratio", "1"), count),
+        low=clip[0],
+        high=clip[-1],
+    )
+
+
+def _flags(words: Sequence[str], allowed: Sequence[str], elsewhere: Sequence[str]) -> dict[str, str]:
+    """Flag -> value of `--flag value` and `--flag=value`."""
+    found: dict[str, str] = {}
+    rest = list(words)
+    while rest:
+        flag, equals, value = rest.pop(0).partition("=")
+        if flag in elsewhere:
+            where = "a run's folder: explain RUN_FOLDER --step N" if flag in STEP_FLAGS else "a group of your own"
+            raise InputError(f"{flag} goes with {where}.")
+        if flag not in allowed:
+            raise InputError(f'explain has no "{flag}".{nearest(flag, allowed)} All that it takes: explain --help')
+        if flag in found:
+            raise InputError(f"{flag} is given twice.")
+        if not equals:
+            if not rest or rest[0].startswith("--"):
+                raise InputError(f"{flag} needs a value. All that explain takes: explain --help")
+            value = rest.pop(0)
+        found[flag] = value
+    return found
+
+
+def _known(flag: str, name: str | None, names: Iterable[str]) -> None:
+    if name is not None and name not in names:
+        raise InputError(f'{flag}: no "{name}". Allowed: {", ".join(names)}.{nearest(name, names)}')
+
+
+def _numbers(flag: str, text: str, least: float, above: bool = False) -> list[float]:
+    found = []
+    for part in text.split(","):
+        try:
+            value = float(part)
+        except ValueError:
+            raise InputError(
+                f'{flag}: "{part}" is not a number. Write numbers with commas and no spaces: {flag} 1,0.5'
+            ) from None
+        if not math.isfinite(value) or not least <= value <= LARGEST or (above and value == least):
+            limit = f"above {least:g}" if above else f"of at least {least:g}"
+            raise InputError(
+                f"{flag}: {part.strip()} is not allowed. Allowed: a number {limit} and at most {LARGEST:g}."
+            )
+        found.append(value)
+    return found
+
+
+def _whole(flag: str, text: str, least: int, most: int) -> list[int]:
+    found = []
+    for value in _numbers(flag, text, -LARGEST):
+        if value != int(value) or not least <= value <= most:
+            raise InputError(f"{flag}: {value:g} is not allowed. Allowed: a whole number from {least} to {most}.")
+        found.append(int(value))
+    return found
+
+
+def _one(flag: str, text: str, above: float | None = None) -> float:
+    values = _numbers(flag, text, 0.0 if above is None else above, above is not None)
+    if len(values) > 1:
+        raise InputError(f"{flag} takes one number.")
+    return values[0]
+
+
+def _each(flag: str, text: str, count: int) -> tuple[float, ...]:
+    values = _numbers(flag, text, 0, above=True)
+    if len(values) not in (1, count):
+        raise InputError(f"{flag} has {len(values)} entries: give one number, or one for each of the {count} rewards.")
+    return tuple(values * count if len(values) == 1 else values)

@@ -1,0 +1,168 @@
+"""`explain RUN_FOLDER --step N` on folders written here, and on a real run's."""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+
+import pytest
+import torch
+import zstandard
+from rich.console import Console
+
+from grpo_runner import compose, run, validate
+from grpo_runner.errors import InputError
+from grpo_runner.lessons import explain
+from grpo_runner.lessons.show import clean
+from grpo_runner.lessons.step import read, weigh_all
+from grpo_runner.lessons.step_view import shade
+from tests.helpers import changed
+
+
+def printed(*words: str) -> str:
+    console = Console(file=io.StringIO(), width=100, highlight=False, markup=False, emoji=False)
+    assert explain(words, console) == 0
+    return console.file.getvalue()
+
+
+def has(text: str, row: str) -> bool:
+    """Whether the text has this line, blanks aside."""
+    return row.split() in [line.split() for line in text.splitlines()]
+
+
+def answer(slot: int, sample: int, reward: float, tokens: int, **other) -> dict:
+    row = {"step": 4, "slot": slot, "sample": sample, "question_id": f"q{slot}", "question": f"{slot}+1=?", "gold": "1"}
+    row |= {"completion": f"text {slot}.{sample}", "tokens": tokens, "reward": reward, "status": "wrong"}
+    return row | other
+
+
+ROWS = [answer(0, 0, 1, 10), answer(0, 1, 0, 40), answer(1, 0, 0, 20), answer(1, 1, 0, 5)]
+
+
+@functools.cache
+def settings(overrides: tuple[str, ...]) -> str:
+    return validate.to_yaml(compose(["debug=cpu_smoke", "tracking.completions_every=4", *overrides]))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A run folder with the texts of step 4, as `rows`; `overrides` change its config."""
+
+    def make(rows=ROWS, overrides=(), data: bytes | None = None):
+        (tmp_path / "completions").mkdir(exist_ok=True)
+        (tmp_path / "config.yaml").write_text(settings(tuple(overrides)))
+        lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        packed = zstandard.ZstdCompressor().compress(lines) if data is None else data
+        (tmp_path / "completions" / "step_000004.jsonl.zst").write_bytes(packed)
+        return tmp_path
+
+    return make
+
+
+def test_each_answer_under_the_runs_objective_and_the_three(folder):
+    """Two questions of two answers: N = 4. GRPO: ±1 over 4·|o|. Dr. GRPO and leave-one-out: ±½ and ±1 over 4·L."""
+    text = printed(str(folder(overrides=["max_new_tokens=50"])), "--step", "4")
+    assert has(text, "1 1 10 +1.0000 +0.025 +0.5000 +0.0025 +1.0000 +0.005")
+    assert has(text, "2 0 40 -1.0000 -0.00625 -0.5000 -0.0025 -1.0000 -0.005")
+    assert has(text, "1 0 20 0 0 0 0 0 0")
+    assert "= this run" in text and "text 0.1" in text and "questions.parquet has no row" in text
+    only = printed(str(folder()), "--step", "4", "--question", "q1")
+    assert "text 1.0" in only and "text 0.0" not in only
+
+
+def test_optimizer_batches_are_those_that_trained():
+    """Four rows over two optimizer steps: N is 2, not 4; token_mean divides by that half's tokens."""
+    config = compose(
+        [
+            "loss_norm=token_mean",
+            "questions_per_step=2",
+            "group_size=2",
+            "optim.updates_per_rollout=2",
+            "optim.minibatch=group",
+        ]
+    )
+    rewards_QG, lengths_N = torch.tensor([[1.0, 0], [1, 0]]), torch.tensor([10, 40, 20, 5])
+    own = weigh_all(config, 0, rewards_QG, lengths_N)[0]
+    assert own.objective.label == "this run"
+    assert own.token_N.tolist() == pytest.approx([1 / 50, -1 / 50, 1 / 25, -1 / 25])
+    whole = weigh_all(changed(config, optim__updates_per_rollout=1, optim__minibatch="whole"), 0, rewards_QG, lengths_N)
+    assert whole[0].token_N.tolist() == pytest.approx([1 / 75, -1 / 75] * 2)
+
+
+def test_a_real_run_is_recomputed_to_the_weights_that_trained(tmp_path, capsys):
+    config = compose([
+        "debug=cpu_smoke", "tracking=off", "tracking.completions_every=2", "steps=1", "questions_per_step=4", "evaluation.every=0",
+        "data.train_size=64", "data.eval_size=16",
+        "optim.updates_per_rollout=3", "optim.minibatch=response", "advantage=rloo", "loss_norm=token_mean",
+    ])  # fmt: skip
+    run(changed(config, run_dir=str(tmp_path / "run")))
+    capsys.readouterr()
+    record = read(tmp_path / "run", 0)
+    assert list(record.notes) == []
+    assert any(record.question_weights.values()), "nothing had weight: the comparison would be empty"
+    per_question = record.columns[0].total_N.abs().view(-1, record.group_size).sum(dim=1).tolist()
+    assert per_question == pytest.approx([record.question_weights[slot] for slot in range(4)])
+    # negative control: a changed config.yaml is seen
+    path = tmp_path / "run" / "config.yaml"
+    path.write_text(path.read_text().replace("kind: token_mean", "kind: sequence_mean"))
+    assert "not those of questions.parquet" in printed(str(tmp_path / "run"), "--step", "0")
+    with pytest.raises(InputError, match=r"step 1 were not kept .*every=2\)\. .*: 0\.$"):
+        explain([str(tmp_path / "run"), "--step", "1"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--step 3", r"step 3 were not kept .* with texts: 4\."),
+        ("", r"--step is missing .* with texts: 4\."),
+        ("--step x", "whole number"),
+        ("--step 4 --question q", 'no question "q"'),
+        ("--step 4 --beta 1", "--beta goes with"),
+    ],
+)
+def test_a_step_that_is_not_there_is_refused_in_one_line(folder, words, said):
+    with pytest.raises(InputError, match=said) as error:
+        explain([str(folder()), *words.split()])
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"rows": ROWS[:-1]},
+        {"rows": ROWS[1:]},
+        {"rows": []},
+        {"rows": [{**row, "tokens": 0} for row in ROWS]},
+        {"rows": [{**row, "completion": None} for row in ROWS]},
+        {"rows": [[1]]},
+        {"data": b"no zstd"},
+        {"data": zstandard.ZstdCompressor().compress(b"x" * 10_000 + b"\n")[:-3]},
+    ],
+)
+def test_damaged_texts_are_named(folder, broken):
+    with pytest.raises(InputError, match="damaged|missing"):
+        explain([str(folder(**broken)), "--step", "4"])
+
+
+def test_texts_cannot_steer_the_terminal(folder):
+    evil = "\x1b[2J\x1b]0;owned\x07\r\x9b31m\u202egnp.exe\u2028\ud800 ∇ 数\tend\nline two"
+    rows = [{**row, "completion": evil, "question": evil, "question_id": evil, "status": evil} for row in ROWS]
+    text = printed(str(folder(rows=rows)), "--step", "4")
+    assert not set(text) & set("\x1b\x07\r\x9b\u202e\u2028\ud800")
+    assert "\\x1b[2J" in text and "\\u202e" in text and "∇ 数" in text and "line two" in text
+    assert clean("a\x00b\n\tc") == "a\\x00b\n\tc"
+    with pytest.raises(InputError) as error:
+        explain([str(folder(rows=rows)), "--step", "4", "--question", "other"])
+    assert "\x1b" not in str(error.value)
+
+
+def test_the_colour_says_sign_and_size():
+    def saturation(weight: float) -> int:
+        colour = shade(weight, 1.0).bgcolor.triplet
+        return max(colour) - min(colour)
+
+    assert saturation(1.0) > saturation(0.5) > saturation(0.1) > 0
+    up, down = shade(0.5, 1.0).bgcolor.triplet, shade(-0.5, 1.0).bgcolor.triplet
+    assert up.blue > up.red and down.red > down.blue
+    assert shade(0.0, 1.0).bgcolor is None and shade(0.0, 0.0).bgcolor is None

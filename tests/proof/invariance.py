@@ -1,0 +1,135 @@
+"""The real Trainer's gradient of one optimizer batch, computed in ways that must not matter."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+import torch
+
+from grpo_runner import algorithm
+from grpo_runner.policy.batch import Batch, Padded
+from grpo_runner.policy.update import Trainer
+from tests.helpers import changed, random_groups, tiny_llama
+from tests.proof.draws import CPU, base_config, shaken
+
+QUESTIONS, SIZE, BUDGET = 3, 4, 16
+ROWS = QUESTIONS * SIZE
+SHARE = torch.linspace(-1.5, 2.0, ROWS, dtype=torch.float64)
+
+
+def cases():
+    """(norm, surrogate, estimator or None): each norm with every estimator, and with every surrogate."""
+    pairs = [("token", estimator) for estimator in (None, *algorithm.ESTIMATORS)]
+    pairs += [(surrogate, None) for surrogate in algorithm.SURROGATES if surrogate != "token"]
+    return [(kind, *pair) for kind in algorithm.LOSS_NORMS for pair in pairs]
+
+
+class Cut(Batch):
+    """A batch that is cut into given micro-batches (sizes that repeat to the end), with columns of padding added."""
+
+    sizes = (ROWS,)
+    left = right = 0
+
+    def microbatches(self, rows, tokens):
+        sizes, start = itertools.cycle(self.sizes), 0
+        while start < len(rows):
+            stop = start + next(sizes)
+            yield rows[start:stop]
+            start = stop
+
+    def pad(self, rows, pad_id, device):
+        made = super().pad(rows, pad_id, device)
+
+        def wide(values, fill, sides):
+            return torch.nn.functional.pad(values, sides, value=fill)
+
+        sides = (self.left, self.right)
+        attention = wide(made.attention_mask, 0, sides)
+        return Padded(
+            input_ids=wide(made.input_ids, pad_id, sides),
+            attention_mask=attention,
+            position_ids=(attention.cumsum(1) - 1).clamp(min=0),
+            completion_mask=wide(made.completion_mask, False, (0, self.right)),
+        )
+
+
+class Gradients:
+    """Holds a policy away from its reference and from the policy that sampled; gives gradients without moving it."""
+
+    def __init__(self):
+        self.model = tiny_llama(3)
+        reference = tiny_llama(4).requires_grad_(False)
+        draw = np.random.default_rng(0)
+        self.old = tiny_llama(3)
+        shaken(self.old, draw, 0.05)
+        shaken(reference, draw, 0.05)
+        self.reference, self.config = reference, base_config()
+        self.groups = random_groups(QUESTIONS, SIZE)
+
+    def batch(self, order=None, sizes=(ROWS,), left=0, right=0):
+        made = Cut.of(self.groups)
+        mask = torch.nn.functional.pad(made.mask_NT, (0, right), value=False)
+        order = list(range(ROWS)) if order is None else order
+        made = dataclasses.replace(
+            made,
+            prompts=tuple(made.prompts[row] for row in order),
+            completions=tuple(made.completions[row] for row in order),
+            mask_NT=mask[order],
+        )
+        for name, value in (("sizes", sizes), ("left", left), ("right", right)):
+            object.__setattr__(made, name, value)
+        return made
+
+    def of(self, case, batch, rows=None, share=SHARE, weighed=None):
+        """One gradient as a vector. rows: those of one process; weighed: token weights and norm, else the package's."""
+        kind, surrogate, estimator = case
+        config = changed(
+            self.config, beta__value=0.3 if estimator else 0.0, beta__estimator=estimator or "k3", clip__kind=surrogate
+        )
+        trainer = Trainer(self.model, 0, config, CPU, autocast=False)
+        if estimator:
+            trainer.reference.model = self.reference
+        everything = torch.arange(ROWS)
+        weights, norm = weighed or algorithm.token_weights(share, batch.mask_NT, [everything], kind, BUDGET)
+        caught = []
+
+        def catch():
+            if not caught:
+                caught.append(torch.cat([p.grad.flatten().clone() for p in trainer.named.values()]))
+
+        trainer.optimizer.step = catch
+        # a second, empty step: so that the trainer scores the policy that sampled, here another one
+        trainer._scores = lambda b, r, ref, scores=trainer._scores: self._behind(trainer, scores, b, r, ref)
+        trainer.update(batch, [everything if rows is None else rows, everything[:0]], weights, norm, step=0)
+        return caught[0]
+
+    def _behind(self, trainer, scores, batch, rows, reference):
+        if reference is not None:
+            return scores(batch, rows, reference)
+        trainer.model = self.old
+        try:
+            return scores(batch, rows, None)
+        finally:
+            trainer.model = self.model
+
+
+def difference(found, expected):
+    return float((found - expected).abs().max() / expected.abs().max())
+
+
+def variants(gradients, case):
+    """{what was changed: relative difference to the whole batch in one piece}."""
+    whole = gradients.of(case, gradients.batch())
+    found = {
+        f"micro-batches {name}": gradients.of(case, gradients.batch(sizes=sizes))
+        for name, sizes in {"of 1": (1,), "of 2": (2,), "of 3": (3,), "uneven": (5, 1, 4, 2)}.items()
+    }
+    order = np.random.default_rng(1).permutation(ROWS).tolist()
+    found["row order"] = gradients.of(case, gradients.batch(order=order, sizes=(5, 7)), share=SHARE[order])
+    found["padding width"] = gradients.of(case, gradients.batch(left=6, right=11, sizes=(4,)))
+    for ranks in (2, 3):
+        shards = [torch.arange(ROWS)[rank::ranks] for rank in range(ranks)]
+        found[f"{ranks} processes"] = sum(gradients.of(case, gradients.batch(), shard) for shard in shards)
+    return {name: difference(value, whole) for name, value in found.items()}

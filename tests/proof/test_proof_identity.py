@@ -1,0 +1,151 @@
+"""The gradient that autograd gives is Σ coefficient · ∇log π, and a broken twin of any part is seen by the same check."""
+
+import ast
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from grpo_runner import algorithm
+from tests.proof import closed_forms, draws
+from tests.proof.draws import Package, identity, label, objectives
+
+BOUND = 1e-6
+
+
+@pytest.fixture(scope="module")
+def proved():
+    return identity()
+
+
+def test_every_switch_has_a_closed_form():
+    """A new entry of these dicts needs a line in closed_forms.py, written from its paper and not from its code."""
+    for ours, forms in (
+        (algorithm.BASELINES, closed_forms.BASELINES),
+        (algorithm.SCALES, closed_forms.SCALES),
+        (algorithm.LOSS_NORMS, closed_forms.NORMS),
+        (algorithm.SURROGATES, closed_forms.SURROGATES),
+        (algorithm.ESTIMATORS, closed_forms.KL),
+    ):
+        assert set(ours) <= set(forms)
+
+
+@pytest.mark.parametrize("name", ["closed_forms", "libraries"])
+def test_the_other_side_shares_no_code_with_the_package(name):
+    tree = ast.parse((Path(__file__).parent / f"{name}.py").read_text())
+    roots = {
+        alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
+    }
+    roots |= {str(node.module).split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert roots <= {"__future__", "math", "numpy"} | ({"torch"} if name == "libraries" else set())
+
+
+@pytest.mark.parametrize("objective", objectives(), ids=label)
+def test_autograd_is_the_coefficient_times_grad_logprob(proved, objective):
+    assert proved[0][objective] <= BOUND
+
+
+def test_the_draws_hold_what_they_should(proved):
+    """Off-policy ratios, clipped tokens, groups without variance, ties, holes in the mask, and all kinds of batches."""
+    assert draws.DRAWS >= 200
+    assert all(proved[1][what] >= 20 for what in (*draws.KINDS, "ratio not 1", "clipped", "no variance", "ties"))
+    assert all(proved[1][what] >= 20 for what in ("not binary", "holes or empty rows"))
+
+
+def test_the_trainers_gradient_is_that_too():
+    worst, seen = draws.trainer_identity(40)
+    assert worst <= BOUND
+    assert seen["steps"] >= 40 and seen["tokens with ratio not 1"] > 50 and seen["tokens out of the range"] > 50
+
+
+def _weights(change):
+    def token_weights(advantages_N, mask_NT, minibatches, kind, budget):
+        norm_NT = torch.zeros(mask_NT.shape, dtype=torch.float64)
+        for rows in minibatches:
+            norm_NT[rows] = change(mask_NT[rows], kind, budget)
+        return advantages_N.double()[:, None] * norm_NT, norm_NT
+
+    return token_weights
+
+
+def _no_length(mask, kind, budget):
+    return mask.double() / len(mask) if kind == "sequence_mean" else algorithm.loss_norm(mask, kind, budget)
+
+
+def _micro_batch_mean(mask, kind, budget):
+    """Each micro-batch by its own norm (one row, then the rest), and the mean of the two."""
+    pieces = [piece for piece in (mask[:1], mask[1:]) if len(piece)]
+    return torch.cat([algorithm.loss_norm(piece, kind, budget) for piece in pieces]) / len(pieces)
+
+
+def _numerator_only(mask, kind, budget):
+    return algorithm.loss_norm(torch.ones_like(mask), kind, budget) * mask
+
+
+def _product(logprobs, old, weights, mask, clip):
+    """The probability ratio of the whole response before every token."""
+    total = ((logprobs - old) * mask).sum(1, keepdim=True).expand_as(logprobs)
+    return algorithm.SURROGATES["token"](total, torch.zeros_like(total), weights, mask, clip)
+
+
+def _unclipped(kind):
+    return lambda logprobs, old, weights, mask, clip: algorithm.SURROGATES[kind](
+        logprobs, old, weights, mask, algorithm.Range(1.0, 1e9)
+    )
+
+
+def _swapped(logprobs, old, weights, mask, clip):
+    return algorithm.SURROGATES["cispo"](logprobs, old, weights, mask, algorithm.Range(clip.high, clip.low))
+
+
+TRUE = Package()
+TWINS = {  # name -> (package with one part broken, the objectives whose check must see it)
+    "drop 1/|o|": (replace(TRUE, token_weights=_weights(_no_length)), lambda b, s, n, r, k: n == "sequence_mean"),
+    "ddof swapped": (
+        replace(TRUE, advantages=lambda rewards, b, s, ddof, eps: algorithm.advantages(rewards, b, s, 1 - ddof, eps)),
+        lambda b, s, n, r, k: s.endswith("_std"),
+    ),
+    "leave-one-out with the answer itself": (
+        replace(TRUE, advantages=lambda rewards, b, *rest: algorithm.advantages(rewards, "group_mean", *rest)),
+        lambda b, s, n, r, k: b == "leave_one_out",
+    ),
+    "KL sign": (
+        replace(TRUE, estimators={name: lambda a, b, f=f: -f(a, b) for name, f in TRUE.estimators.items()}),
+        lambda b, s, n, r, k: k is not None,
+    ),
+    "policy and reference swapped": (
+        replace(TRUE, estimators={name: lambda a, b, f=f: f(b, a) for name, f in TRUE.estimators.items()}),
+        lambda b, s, n, r, k: k == "k3",  # k2 is the same both ways
+    ),
+    "micro-batch mean": (replace(TRUE, token_weights=_weights(_micro_batch_mean)), lambda b, s, n, r, k: True),
+    "mask in the numerator only": (
+        replace(TRUE, token_weights=_weights(_numerator_only)),
+        lambda b, s, n, r, k: n in ("sequence_mean", "token_mean", "group_token_mean"),
+    ),
+    "ratio as a product": (
+        replace(TRUE, surrogates=dict.fromkeys(TRUE.surrogates, _product)),
+        lambda b, s, n, r, k: r in ("token", "sequence"),
+    ),
+    "clip off": (
+        replace(TRUE, surrogates={name: _unclipped(name) for name in TRUE.surrogates}),
+        lambda b, s, n, r, k: True,
+    ),
+    "bounds swapped": (
+        replace(TRUE, surrogates=dict.fromkeys(TRUE.surrogates, _swapped)),
+        lambda b, s, n, r, k: r == "cispo",
+    ),
+    "clipped tokens of CISPO without gradient": (
+        replace(TRUE, surrogates=dict.fromkeys(TRUE.surrogates, algorithm.SURROGATES["token"])),
+        lambda b, s, n, r, k: r == "cispo",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_a_broken_twin_is_seen(name):
+    """Every objective that the twin concerns misses the bound by far; the true package, on the same draws, does not."""
+    package, concerns = TWINS[name]
+    missed, true = identity(40, package, concerns)[0], identity(40, None, concerns)[0]
+    assert missed and min(missed.values()) > 1e-3
+    assert max(true.values()) <= BOUND

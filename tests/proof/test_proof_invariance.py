@@ -1,0 +1,64 @@
+"""How a batch is cut, ordered, padded and shared out does not change the Trainer's gradient (PB022, PB023, PB025)."""
+
+import pytest
+import torch
+
+from grpo_runner import algorithm
+from tests.proof.draws import label
+from tests.proof.invariance import BUDGET, ROWS, SHARE, Gradients, cases, difference, variants
+
+BOUND = 1e-9
+
+
+@pytest.fixture(scope="module")
+def gradients():
+    return Gradients()
+
+
+@pytest.mark.parametrize("case", cases(), ids=label)
+def test_the_gradient_stays(gradients, case):
+    found = variants(gradients, case)
+    assert {name: worst for name, worst in found.items() if worst > BOUND} == {}
+
+
+@pytest.mark.parametrize("kind", algorithm.LOSS_NORMS)
+def test_a_norm_of_each_micro_batch_is_seen(gradients, kind):
+    """Negative control: weights by the micro-batch's own norm, averaged over micro-batches."""
+    case, pieces = (kind, "token", None), torch.arange(ROWS).split([5, 1, 4, 2])
+    batch = gradients.batch(sizes=(5, 1, 4, 2))
+    broken = [w / len(pieces) for w in algorithm.token_weights(SHARE, batch.mask_NT, pieces, kind, BUDGET)]
+    assert difference(gradients.of(case, batch, weighed=broken), gradients.of(case, gradients.batch())) > 1e-3
+
+
+@pytest.mark.parametrize("kind", algorithm.LOSS_NORMS)
+def test_a_norm_of_each_process_is_seen(gradients, kind):
+    """Negative control: each process by its own rows, gradients averaged, as data-parallel wrappers do; 5 and 7 rows."""
+    case, shards = (kind, "token", None), torch.arange(ROWS).split([5, 7])
+    batch = gradients.batch()
+    broken = [w / len(shards) for w in algorithm.token_weights(SHARE, batch.mask_NT, shards, kind, BUDGET)]
+    total = sum(gradients.of(case, batch, shard, weighed=broken) for shard in shards)
+    assert difference(total, gradients.of(case, batch)) > 1e-3
+
+
+def test_weights_that_do_not_follow_their_rows_are_seen(gradients):
+    """Negative control of the row order."""
+    case, order = ("sequence_mean", "token", None), list(range(ROWS))[::-1]
+    whole = gradients.of(case, gradients.batch())
+    assert difference(gradients.of(case, gradients.batch(order=order)), whole) > 1e-3
+
+
+def test_a_constant_of_the_padded_width_is_seen(gradients):
+    """Negative control of the padding: verl's default divides by the width of the batch at hand (TRAPS B3)."""
+    case = ("constant", "token", None)
+    widths = [gradients.batch(right=right) for right in (0, 11)]
+    found = [
+        gradients.of(
+            case,
+            batch,
+            weighed=algorithm.token_weights(
+                SHARE, batch.mask_NT, [torch.arange(ROWS)], "constant", batch.mask_NT.shape[1]
+            ),
+        )
+        for batch in widths
+    ]
+    assert difference(found[1], found[0]) > 0.5
