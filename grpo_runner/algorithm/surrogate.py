@@ -1,9 +1,9 @@
 """What is maximised, per token, by the kind of ratio: PPO's token ratio, GSPO's sequence ratio, CISPO's weight.
 
-`weights_NT` is advantage × loss norm throughout; a loss norm is never negative, so that a minimum picks the same branch
-as with the advantage alone. At π = π_old each has the gradient Σ w · ∇log π of a response: the policy gradient (token by
-token but for the sequence ratio, whose tokens share their mean weight). They differ only once several optimizer steps use
-one rollout (`optim.updates_per_rollout`).
+`weights_NT` is advantage × loss norm throughout; a loss norm is never negative, so that a minimum picks the same
+branch as with the advantage alone. At π = π_old each has the gradient Σ w · ∇log π of a response: the policy gradient
+(token by token but for the sequence ratio, whose tokens share their mean weight). They differ only once several
+optimizer steps use one rollout (`optim.updates_per_rollout`).
 """
 
 from __future__ import annotations
