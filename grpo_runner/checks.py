@@ -70,7 +70,7 @@ _NORMS = {
 def _group_of_one(config: RunConfig) -> Iterator[str]:
     if config.group_size.value > 1:
         return
-    if config.advantage.baseline != "none":
+    if config.advantage.baseline in ("group_mean", "leave_one_out"):
         yield (
             f"group_size=1 with advantage.baseline={config.advantage.baseline}: there is nothing to compare "
             "with, so no advantage. Allowed: group_size of at least 2, or advantage=reinforce."

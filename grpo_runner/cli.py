@@ -1,6 +1,6 @@
 """The command line: verbs, flags and overrides in; runs, errors in a few lines and exit codes out.
 
-Only this module, jobs.py and config.py with its helpers know Hydra. torch is imported when a run starts, not before.
+Only this module, jobs.py and config/ know Hydra. torch is imported when a run starts, not before.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -66,11 +66,16 @@ def train(words: Sequence[str]) -> int:
         return _hydra([*shows, *config.to_show(overrides, source)], source, _nothing)
     planned = config.plan(overrides, flags.multirun, source)  # every run is checked before the first one starts
     jobs = Jobs(len(planned.configs) if planned.sweep else None)
+    new = [folder for config in planned.configs if not (folder := Path(config.run_dir)).exists()]
     try:
         _hydra([*(["--multirun"] if planned.sweep else []), *planned.overrides], source, jobs.task())
     except KeyboardInterrupt:
         jobs.close("Sweep stopped; the same command goes on from there. ")
         raise
+    finally:
+        for folder in new:  # Hydra makes it before the run can be refused
+            with suppress(OSError):
+                folder.rmdir()
     return jobs.close("Sweep done. ")
 
 

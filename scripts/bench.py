@@ -25,6 +25,8 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("overrides", nargs="*", help="Hydra overrides, as for the runner")
     arguments = parser.parse_args()
+    if arguments.steps < 2:
+        parser.error("--steps: at least 2, for the first one warms up")
     with tempfile.TemporaryDirectory() as folder:
         command = [
             sys.executable,

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""What finished runs reached on held-out questions: runs_table.py RUN_FOLDER ... (a sweep's folder stands for its runs)
+"""What finished runs reached on held-out questions. A sweep's folder stands for the runs in it.
 
 Runs that differ in nothing but the seed are one arm, and the run (seed) is the unit of evidence: means with 95 %
-Student-t intervals over seeds. With several arms, each is also compared with the first, paired by seed: the same seed
-means the same questions, initial weights and sampling seeds. No verdict is given; under six pairs none could be.
+Student-t intervals over seeds. With several arms, each is also compared with the first that ran, paired by seed: the
+same seed means the same questions, initial weights and sampling seeds. No verdict is given; under six pairs none
+could be.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections import defaultdict
@@ -15,6 +17,7 @@ from pathlib import Path
 
 import yaml
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from scipy import stats
 
@@ -23,18 +26,23 @@ METRICS = {"sampled/accuracy": "sampled", "greedy/accuracy": "greedy", "sampled/
 NAMES = ("seed", "run_name", "sweep_name", "tracking", "checkpoint")
 
 
-def interval(values: list[float]) -> str:
+def interval(values: list[float], digits: int = 3) -> str:
     """Mean [low, high]; the mean alone of one run, or where all runs are equal."""
     mean = sum(values) / len(values)
     if len(values) < 2 or max(values) == min(values):
-        return figure(mean)
+        return figure(mean, digits)
     low, high = stats.t.interval(0.95, len(values) - 1, loc=mean, scale=stats.sem(values))
-    return f"{figure(mean)} [{figure(low)}, {figure(high)}]"
+    return f"{figure(mean, digits)} [{figure(low, digits)}, {figure(high, digits)}]"
 
 
-def figure(value: float) -> str:
-    """.902 for shares, 22.3 for lengths and seconds."""
-    return f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 2 else f"{value:.1f}"
+def figure(value: float, digits: int) -> str:
+    """.902 for shares (3 digits), 22.28 for lengths and seconds (2)."""
+    text = f"{value:.{digits}f}"
+    return text.replace("0.", ".", 1) if digits == 3 and abs(value) < 1 else text
+
+
+def digits_of(metric: str) -> int:
+    return 2 if "length" in metric else 3
 
 
 def leaves(values: dict, prefix: str = "") -> dict[str, object]:
@@ -46,16 +54,32 @@ def leaves(values: dict, prefix: str = "") -> dict[str, object]:
 
 
 def arms(folders: list[str]) -> list[tuple[dict, dict[int, dict]]]:
-    """[(settings, {seed: summary})], in the order found. Exits where two runs are the same arm and the same seed."""
+    """[(settings, {seed: summary})], in the order in which they ended. Exits where arm and seed of two runs agree."""
     found: dict[str, tuple[dict, dict[int, dict]]] = {}
-    for file in sorted({file for folder in folders for file in Path(folder).rglob("summary.json")}):
-        config = yaml.safe_load((file.parent / "config.yaml").read_text())
+    files = {file for folder in folders for file in Path(folder).rglob("summary.json")}
+    for file in sorted(files, key=lambda file: (file.stat().st_mtime_ns, str(file))):
+        try:
+            config = yaml.safe_load((file.parent / "config.yaml").read_text())
+            summary = json.loads(file.read_text())
+            summary["method"], summary["versions"]["commit"], config["seed"]  # what is read below
+        except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
+            sys.exit(f"{file.parent}: no folder of a finished run ({type(error).__name__}: {error}).")
         settings = leaves({key: value for key, value in config.items() if key not in NAMES})
         seeds = found.setdefault(json.dumps(settings), (settings, {}))[1]
         if config["seed"] in seeds:
             sys.exit(f"{file.parent}: a second run of the same settings and seed {config['seed']}; give one of them.")
-        seeds[config["seed"]] = json.loads(file.read_text())
+        seeds[config["seed"]] = summary
     return list(found.values())
+
+
+def name_of(arm: int) -> str:
+    """A to Z, then A1, B1, …"""
+    return chr(65 + arm % 26) + (str(arm // 26) if arm >= 26 else "")
+
+
+def short(commit: str | None) -> str:
+    """Seven digits, and whether the checkout had changes beyond them."""
+    return "none (an installed package)" if commit is None else commit[:7] + commit[40:]
 
 
 def lean(*names: str) -> Table:
@@ -66,34 +90,39 @@ def lean(*names: str) -> Table:
     return table
 
 
-def main(folders: list[str]) -> int:
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+", metavar="FOLDER", help="folders of finished runs, or of sweeps")
+    folders = parser.parse_args().folders
     every = arms(folders)
     if not every:
         print(f"no summary.json under {', '.join(folders)}: are these folders of finished runs?", file=sys.stderr)
         return 2
-    console = Console(soft_wrap=True)
+    console = Console()
     if not console.is_terminal:
-        console = Console(soft_wrap=True, width=100)
+        console = Console(width=160)
     values: dict[str, set] = defaultdict(set)
     for settings, _ in every:
         for key, value in settings.items():
             values[key].add(value)
     differing = [key for key, seen in values.items() if len(seen) > 1]
     for number, (settings, runs) in enumerate(every):
-        own = ", ".join(f"{key}={settings.get(key)}" for key in differing)
-        console.print(f"[bold]{chr(65 + number)}: {next(iter(runs.values()))['method']}[/]", own, highlight=False)
+        own = escape(", ".join(f"{key}={settings.get(key)}" for key in differing))
+        console.print(f"[bold]{name_of(number)}: {next(iter(runs.values()))['method']}[/]", own, highlight=False)
         console.print(f"   seeds {', '.join(map(str, sorted(runs)))}", highlight=False)
         table = lean("", "before", "after", "change")
         for metric in (metric for metric in METRICS if all(metric in run["after"] for run in runs.values())):
             before = [run["before"][metric] for run in runs.values()]
             after = [run["after"][metric] for run in runs.values()]
             change = [b - a for a, b in zip(before, after, strict=True)]
-            table.add_row(f"   {METRICS[metric]}", interval(before), interval(after), interval(change))
-        table.add_row("   seconds a run", "", interval([run["seconds"] for run in runs.values()]), "")
+            table.add_row(
+                f"   {METRICS[metric]}", *(interval(values, digits_of(metric)) for values in (before, after, change))
+            )
+        table.add_row("   seconds of the last call", "", interval([run["seconds"] for run in runs.values()], 2), "")
         console.print(table, "")
     if len(every) > 1:
         paired(console, every)
-    commits = {str(run["versions"]["commit"])[:18] for _, runs in every for run in runs.values()}
+    commits = {short(run["versions"]["commit"]) for _, runs in every for run in runs.values()}
     console.print("commit", ", ".join(sorted(commits)), highlight=False)
     return 0
 
@@ -101,7 +130,8 @@ def main(folders: list[str]) -> int:
 def paired(console: Console, every: list[tuple[dict, dict[int, dict]]]) -> None:
     """Each arm minus the first one after training, over the seeds that both have."""
     first = every[0][1]
-    console.print("[bold]after training, minus arm A, paired by seed[/]")
+    name = next(iter(first.values()))["method"]
+    console.print(f"[bold]after training, minus arm A ({name}), paired by seed[/]", highlight=False)
     table = lean("arm", "pairs", *METRICS.values())
     for number, (_, runs) in enumerate(every[1:], start=1):
         seeds = sorted(set(runs) & set(first))
@@ -109,10 +139,10 @@ def paired(console: Console, every: list[tuple[dict, dict[int, dict]]]) -> None:
         for metric in METRICS:
             pairs = [(runs[seed]["after"].get(metric), first[seed]["after"].get(metric)) for seed in seeds]
             known = [mine - other for mine, other in pairs if mine is not None and other is not None]
-            cells.append(interval(known) if known else "-")
-        table.add_row(chr(65 + number), str(len(seeds)), *cells)
+            cells.append(interval(known, digits_of(metric)) if known else "-")
+        table.add_row(name_of(number), str(len(seeds)), *cells)
     console.print(table, "")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]) if sys.argv[1:] else __doc__)
+    sys.exit(main())

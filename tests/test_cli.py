@@ -36,6 +36,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
     def run(config: RunConfig) -> None:
         found.append(config)
         found.happens(config)
+        (Path(config.run_dir) / "made").touch()  # a run leaves something; an empty folder would be taken away
 
     stand_in = ModuleType("grpo_runner.train")
     stand_in.run = run  # type: ignore[attr-defined]
@@ -79,7 +80,7 @@ def test_hydra_run_dir_wins(runs: Runs, tmp_path: Path) -> None:
 
 def test_hydra_leaves_nothing_of_its_own(runs: Runs, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.main(SMOKE) == 0
-    assert [path.name for path in tmp_path.rglob("*")] == ["outputs", "cpu_smoke"]
+    assert [path.name for path in tmp_path.rglob("*")] == ["outputs", "cpu_smoke", "made"]
     assert tuple(capfd.readouterr()) == ("", "")
 
 

@@ -77,7 +77,7 @@ def cispo(logprobs_NT: Tensor, old_NT: Tensor, weights_NT: Tensor, mask_NT: Tens
     """CISPO: sg(clip(r)) · w · log π (MiniMax-M1, arXiv 2506.13585): a clipped token keeps its gradient."""
     ratio_NT = token_ratio(logprobs_NT, old_NT)
     held_NT = ratio_NT.detach().clamp(1 - clip.low, 1 + clip.high)
-    return Surrogate(held_NT * weights_NT * logprobs_NT, ratio_NT, held_NT != ratio_NT.detach())
+    return Surrogate(held_NT * weights_NT * logprobs_NT, ratio_NT, (held_NT != ratio_NT.detach()) & (weights_NT != 0))
 
 
 SURROGATES: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor, Range], Surrogate]] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -205,6 +205,13 @@ def _check_folders(configs: Sequence[RunConfig], differing: Sequence[Sequence[st
     seen: dict[str, int] = {}
     for index, config in enumerate(configs):
         other = seen.setdefault(config.run_dir, index)
+        same = seen.setdefault(repr(replace(config, run_dir="-", run_name="-")), index)
+        if same != index and other == index:
+            one, two = (f"{number + 1} ({' '.join(differing[number])})" for number in (same, index))
+            raise InputError(
+                f"Runs {one} and {two} of the sweep would be the same run: what they differ in is set by a preset.\n"
+                "Give it as a key, for example group_size.value=8,16, or leave the preset out."
+            )
         if other != index:
             one, two = (f"{number + 1} ({' '.join(differing[number])})" for number in (other, index))
             raise InputError(

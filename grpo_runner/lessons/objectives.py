@@ -23,10 +23,24 @@ PRESETS = {
     "dr_grpo": Preset("Dr. GRPO", "group_mean", "none", "constant", "reward - group mean"),
     "rloo": Preset("RLOO", "leave_one_out", "none", "constant", "reward - mean of the other answers (leave-one-out)"),
     "reinforce": Preset("REINFORCE", "none", "none", "constant", "the reward itself"),
+    "reinforce_baseline": Preset(
+        "REINFORCE with the step's mean as baseline",
+        "batch_mean",
+        "none",
+        "constant",
+        "reward - mean of the whole step",
+    ),
+    "batch_std": Preset(
+        "the group mean over the step's std",
+        "group_mean",
+        "batch_std",
+        "sequence_mean",
+        "reward - group mean, over the std of the whole step",
+    ),
 }
 NORM_WORDS = {
     "sequence_mean": "each answer's loss over its own length |o|",
-    "constant": "each answer's loss over a constant, L = {budget:g}",
+    "constant": "each answer's loss over a constant, L={budget:g}",
     "token_mean": "every token of the optimizer batch the same",
     "sequence_sum": "each answer's loss summed, over nothing",
 }

@@ -27,7 +27,9 @@ def show(console: Console, own: Own) -> None:
     console.print(Text(lead, style="bold"))
     notes = ["weight: what multiplies ∇log π, the same for every token of an answer before clipping and KL"]
     if _moved(own):
-        notes.append("coefficient: autograd's, with the clip and the KL term at the ratios given")
+        notes.append(f"coefficient: autograd's, with {_parts(own)}")
+    if own.beta > 0 and own.ref_ratio is None:
+        notes.append("reference = policy: the KL part is 0; give --ref-ratio, for example 0.5")
     for note in notes:
         console.print(Text(note, style="dim"))
     for name, objective in objectives(own):
@@ -38,7 +40,15 @@ def show(console: Console, own: Own) -> None:
 
 
 def _moved(own: Own) -> bool:
-    return own.beta > 0 or any(ratio != 1 for ratio in own.ratio)
+    return own.beta > 0 or any(ratio != 1 for ratio in own.ratio or ())
+
+
+def _parts(own: Own) -> str:
+    """What the coefficient has in it, of clip and KL term."""
+    parts = ["the clip"] if own.ratio is not None else []
+    parts += ["the KL term"] if own.beta > 0 else []
+    given = own.ratio is not None or own.ref_ratio is not None
+    return " and ".join(parts) + (" at the ratios given" if given else "")
 
 
 def _answers(own: Own, objective: Objective) -> Table:
@@ -47,18 +57,19 @@ def _answers(own: Own, objective: Objective) -> Table:
     lengths_N = torch.tensor(own.lengths)
     advantages_N, token_N, total_N, norm_N = figures.weigh(rewards_QG, lengths_N, objective, [torch.arange(count)])
     columns = [
-        ["answer", *(str(place + 1) for place in range(count))],
-        ["reward", *(f"{reward:g}" for reward in own.rewards)],
-        ["tokens", *map(str, own.lengths)],
-        ["advantage", *map(signed, advantages_N.tolist())],
-        ["weight a token", *map(compact, token_N.tolist())],
-        ["of the answer", *map(compact, total_N.tolist())],
-        ["share", *map(share, figures.shares(total_N))],
+        ["\nanswer", *(str(place + 1) for place in range(count))],
+        ["\nreward", *(f"{reward:g}" for reward in own.rewards)],
+        ["\ntokens", *map(str, own.lengths)],
+        ["\nadvantage", *map(signed, advantages_N.tolist())],
+        ["weight of\na token", *map(compact, token_N.tolist())],
+        ["weight of\nthe answer", *map(compact, total_N.tolist())],
+        ["\nshare", *map(share, figures.shares(total_N))],
     ]
     if _moved(own):
-        ratio_N, ref_N = torch.tensor(own.ratio).double(), torch.tensor(own.ref_ratio).double()
+        ratio_N = torch.tensor(own.ratio or (1.0,) * count, dtype=torch.float64)
+        ref_N = torch.tensor(own.ref_ratio or (1.0,) * count, dtype=torch.float64)
         _, found_N = figures.coefficients(token_N, norm_N, ratio_N, ref_N, own.beta, own.low, own.high)
-        columns.append(["coefficient a token", *map(compact, found_N.tolist())])
+        columns.append(["coefficient\nof a token", *map(compact, found_N.tolist())])
     made = table(*(column[0] for column in columns))
     for row in zip(*(column[1:] for column in columns), strict=True):
         made.add_row(*row)

@@ -6,11 +6,13 @@ import os
 import sys
 import unicodedata
 
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-WIDTH = 100  # where stdout is no terminal; the tables of the worked numbers fit 80
+WIDTH = 100  # where stdout is no terminal; the tables fit 80
+_WIDEST = 10_000
+_LARGE = 1e5
 
 
 class Screen(Console):
@@ -29,24 +31,41 @@ class Screen(Console):
 
 
 def table(*columns: str) -> Table:
-    """A plain table: the first column to the left, figures to the right and never cut."""
-    made = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    """A plain table: the first column to the left, figures to the right."""
+    made = Table(box=None, header_style="dim", padding=(0, 2, 0, 0), pad_edge=False)
     for place, name in enumerate(columns):
         made.add_column(name, justify="left" if place == 0 else "right", no_wrap=True)
     return made
 
 
-def section(console: Console, title: str, source: str, body: RenderableType) -> None:
+def fits(console: Console, made: Table) -> bool:
+    """Whether the table, all of its cells whole, is no wider than the console."""
+    return _whole(console, made) <= console.width
+
+
+def put(console: Console, made: Table) -> None:
+    """Print a table with no cell cut: closer together where it is too wide, and past the edge where that is too."""
+    if not fits(console, made):
+        made.padding = (0, 1, 0, 0)
+    made.width = _whole(console, made)
+    console.print(made, crop=False)
+
+
+def _whole(console: Console, made: Table) -> int:
+    return console.measure(made, options=console.options.update(max_width=_WIDEST)).maximum
+
+
+def section(console: Console, title: str, source: str, body: Table) -> None:
     """A bold title, its source in dim (on the same line where both fit), and a table, set off by an empty line."""
     console.print()
     gap = "  " if len(title) + len(source) + 2 <= console.width else "\n"
     console.print(Text.assemble((title, "bold"), gap, (source, "dim")))
-    console.print(body)
+    put(console, body)
 
 
 def signed(value: float, digits: int = 4) -> str:
-    """+1.7321; 0 without a sign."""
-    text = f"{value:+.{digits}f}"
+    """+1.7321; +1.73205e+06 for what is large; 0 without a sign."""
+    text = f"{value:+.{digits}f}" if abs(value) < _LARGE else f"{value:+.6g}"
     return "0" if float(text) == 0 and value == 0 else text
 
 

@@ -1,4 +1,4 @@
-"""A step on the screen: a table a question, then its answers' texts in the colour of their weight."""
+"""A step on the screen: a table a question, then its answers' texts coloured by their weight."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import InputError, nearest
-from .show import clean, compact, one_line, signed
-from .step import RUN, StepRecord
+from .show import clean, compact, fits, one_line, put, signed
+from .step import RUN, Column, StepRecord
 
 _UP, _DOWN = (70, 140, 255), (255, 140, 40)  # blue and orange: told apart by colour-blind readers too
 
@@ -28,19 +28,24 @@ def show(console: Console, step: StepRecord, question: str | None) -> None:
         raise InputError(
             f'Step {step.number} has no question "{question}". It has: {shown}.{nearest(question or "", ids)}'
         )
-    console.print(Text(f"step {step.number} · {step.method}", style="bold"))
+    console.print(Text(f"step {step.number} (counted from 0) · {step.method}", style="bold"))
     for note in step.notes:
         console.print(Text.assemble(("note: ", "bold yellow"), note))
     most = max(float(step.columns[0].token_N.abs().max()), 0.0)
-    console.print(_legend(most))
+    console.print(_legend(most, coloured=console.is_terminal and bool(console.color_system) and not console.no_color))
     for slot in slots:
         _question(console, step, slot, most)
 
 
-def _legend(most: float) -> Text:
-    """What the colours say. The weights are of the run's own objective."""
-    legend = Text("a token (A: advantage; RLOO: leave-one-out). Text in the colour of its weight,", style="dim")
-    legend.append("\nwhich all tokens of an answer share before clipping and KL:\n")
+def _legend(most: float, coloured: bool) -> Text:
+    """What the columns say, and the colours where there are any: they are of the run's own objective."""
+    legend = Text(
+        "A is the advantage of an answer (RLOO: leave-one-out), and beside it stands the weight of ", style="dim"
+    )
+    legend.append("a token, the same for all tokens of an answer before clipping and KL.")
+    if not coloured:
+        return legend
+    legend.append(" Each text is coloured by that weight:\n")
     for part in (1.0, 0.4, 0.0, -0.4, -1.0):
         legend.append(f" {compact(part * most, 3)} ", style=shade(part * most, most))
         legend.append(" ")
@@ -62,18 +67,32 @@ def _question(console: Console, step: StepRecord, slot: int, most: float) -> Non
             (f"answer {one_line(str(rows[0].get('gold')))}, weight {weight}{said}", "dim"),
         )
     )
-    console.print(_table(step, rows, mine))
+    for made in _tables(console, step, rows, mine):
+        put(console, made)
     for place, row in enumerate(rows):
         token = float(own.token_N[mine][place])
         console.print(Text(f"answer {place + 1}, {one_line(row['status'])}, {compact(token)} a token", style="dim"))
         console.print(Text(clean(row["completion"]) or "(no text)", style=shade(token, most)))
 
 
-def _table(step: StepRecord, rows: Sequence[Mapping[str, Any]], mine: slice) -> Table:
-    made = Table(box=None, header_style="dim", padding=(0, 2 if len(step.columns) < 4 else 1, 0, 0))
+def _tables(console: Console, step: StepRecord, rows: Sequence[Mapping[str, Any]], mine: slice) -> list[Table]:
+    """As few tables, one below the other, as show every objective with no figure cut."""
+    count = len(step.columns)
+    for many in range(1, count + 1):
+        size = -(-count // many)
+        parts = [step.columns[start : start + size] for start in range(0, count, size)]
+        for gap in (2, 1):
+            made = [_table(part, rows, mine, gap) for part in parts]
+            if all(fits(console, one) for one in made):
+                return made
+    return made
+
+
+def _table(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], mine: slice, gap: int) -> Table:
+    made = Table(box=None, header_style="dim", padding=(0, gap, 0, 0), pad_edge=False)
     for name in ("answer", "reward", "tokens"):
-        made.add_column(name, justify="right", no_wrap=True)
-    for column in step.columns:
+        made.add_column(f"\n{name}", justify="right", no_wrap=True)
+    for column in columns:
         label = column.objective.label
         ours = column.of_the_run and label != RUN
         made.add_column(f"{label}\nA", justify="right", no_wrap=True)
@@ -81,7 +100,7 @@ def _table(step: StepRecord, rows: Sequence[Mapping[str, Any]], mine: slice) -> 
     for place, row in enumerate(rows):
         cells = [
             text
-            for column in step.columns
+            for column in columns
             for text in (
                 signed(float(column.advantages_N[mine][place])),
                 compact(float(column.token_N[mine][place]), 3),

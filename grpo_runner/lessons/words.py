@@ -16,11 +16,12 @@ from .objectives import PRESETS
 USAGE = """\
 explain                               the papers' worked numbers on one screen
 explain methods                       every method as a coefficient of grad log pi, and what runs it here
-explain RUN_FOLDER --step N           what each answer of a step weighed, its text in the colour of it
+explain RUN_FOLDER --step N           what each answer of a step weighed, its text coloured by that weight
         [--question ID]               only this question
 explain --rewards 1,0,0,0,0           your own group: what each answer gets
         [--lengths 120,80,300,64,90]  tokens of each answer, EOS included; left out: 1 each
-        [--advantage NAME]            {advantages}; left out: the first three
+        [--advantage NAME]            {advantages};
+                                      left out: the first three
         [--loss-norm NAME]            {norms}; left out: the method's own
         [--budget L]                  the constant of the loss norm `constant`; left out: the longest answer
         [--ddof 0|1]                  the group's std divides by G - ddof; left out: 0
@@ -68,8 +69,8 @@ class Own:
     budget: float | None
     ddof: int
     beta: float
-    ref_ratio: tuple[float, ...]
-    ratio: tuple[float, ...]
+    ref_ratio: tuple[float, ...] | None
+    ratio: tuple[float, ...] | None
     low: float
     high: float
 
@@ -148,8 +149,8 @@ def _own(flags: dict[str, str]) -> Own:
         budget=_one("--budget", flags["--budget"], above=0) if "--budget" in flags else None,
         ddof=ddof[0],
         beta=_one("--beta", flags["--beta"]) if "--beta" in flags else 0.0,
-        ref_ratio=_each("--ref-ratio", flags.get("--ref-ratio", "1"), count),
-        ratio=_each("--ratio", flags.get("--ratio", "1"), count),
+        ref_ratio=_each("--ref-ratio", flags["--ref-ratio"], count) if "--ref-ratio" in flags else None,
+        ratio=_each("--ratio", flags["--ratio"], count) if "--ratio" in flags else None,
         low=clip[0],
         high=clip[-1],
     )

@@ -27,7 +27,7 @@ from ..schema import RewardConfig
 from ..types import Completion, Group, Reward, Verdict
 from .extract import offer
 
-LARGEST = 1e100  # of a reward: sums of squares over a group, and over a step, must stay finite
+LARGEST = 1e30  # of a reward: its weight must stay finite in float32, and sums of squares over a step in float64
 
 RewardOf = Callable[[Sequence[Group], Sequence[Sequence[Verdict]]], list[list[Reward]]]
 
@@ -68,8 +68,8 @@ def function(rows: Sequence[Row], config: RewardConfig) -> list[float]:
             golds=[row.group.question.gold for row in rows],
             completions=[row.completion.text for row in rows],
         )
-        try:
-            entries = iter(returned)
+        try:  # a text or a mapping can be gone through too, and is no list of numbers
+            entries = None if isinstance(returned, (str, bytes, Mapping)) else iter(returned)
         except TypeError:
             entries = None
         values = None if entries is None else list(entries)  # a generator runs, and may fail, only here

@@ -61,9 +61,12 @@ def build(config: RunConfig, folder: Path, tracker: Tracker, say: Callable[[str]
     small_note = order.check_size(len(questions), config.questions_per_step, config.data.small_set)
 
     model, autocast = load_policy(config, device)
-    longest = max(map(len, [*prompts.values(), *held_prompts.values()]))
-    budget = max(config.max_new_tokens, config.evaluation.max_new_tokens or 0)
-    position_note = positions(model.config, longest, budget)
+    budget = config.evaluation.max_new_tokens or config.max_new_tokens
+    needed = [
+        max(map(len, prompts.values())) + config.max_new_tokens,
+        *(len(ids) + budget for ids in held_prompts.values()),
+    ]
+    position_note = positions(model.config, max(needed))
     trainer = Trainer(model, tokenizer.pad_token_id, config, device, autocast)
     checkpoints = Checkpoints(
         folder / "checkpoints", config.checkpoint.keep, "adapter" if config.lora.enabled else "policy"
@@ -76,7 +79,7 @@ def build(config: RunConfig, folder: Path, tracker: Tracker, say: Callable[[str]
         questions=held_out,
         prompts=[held_prompts[question.id] for question in held_out],
         stop=config.prompt.stop,
-        max_new_tokens=config.evaluation.max_new_tokens or config.max_new_tokens,
+        max_new_tokens=budget,
         seed=config.seed,
     )
 
@@ -109,17 +112,17 @@ def build(config: RunConfig, folder: Path, tracker: Tracker, say: Callable[[str]
     )
 
 
-def positions(model_config: Any, longest_prompt: int, budget: int) -> str | None:
-    """A note where prompt and answer together may run past the positions that the model was made for.
+def positions(model_config: Any, needed: int) -> str | None:
+    """A note where a prompt and its answer may run past the positions that the model was made for.
 
     Raises InputError where positions are learned: such a model has no vector for the next one.
     """
-    limit, needed = getattr(model_config, "max_position_embeddings", None), longest_prompt + budget
+    limit = getattr(model_config, "max_position_embeddings", None)
     if not isinstance(limit, int) or needed <= limit:
         return None
     said = (
-        f"the longest prompt ({longest_prompt} tokens) and an answer of {budget} need {needed} positions, "
-        f"the model has {limit}. Lower max_new_tokens or data.max_prompt_tokens."
+        f"the longest prompt with its answer needs {needed} positions, the model has {limit}. "
+        "Lower max_new_tokens or data.max_prompt_tokens."
     )
     if any(getattr(model_config, name, None) for name in ("rope_parameters", "rope_scaling", "rope_theta")):
         return said  # rotary positions go on past it, only worse

@@ -37,7 +37,6 @@ class Checkpoints:
     def __init__(self, root: Path, keep: int, policy_file: str = "adapter") -> None:
         self.root, self.keep, self.policy_file = root, keep, policy_file
         with disk_errors(root):
-            root.mkdir(parents=True, exist_ok=True)
             for leftover in root.glob(".tmp_*"):  # a save that was killed
                 shutil.rmtree(leftover)
 
@@ -47,7 +46,7 @@ class Checkpoints:
         aside = self.root / f".tmp_{final.name}"
         try:
             with disk_errors(final):
-                aside.mkdir()
+                aside.mkdir(parents=True)
                 for name, tensors in ((self.policy_file, policy), ("optimizer", optimizer)):
                     save_file(
                         {key: value.detach().cpu().contiguous() for key, value in tensors.items()},

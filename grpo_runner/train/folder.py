@@ -18,11 +18,12 @@ from ..schema import RunConfig
 from ..validate import load, shown, shown_key, to_yaml
 
 # Keys that may differ when a run goes on: they do not change what the steps compute.
+CODE = (".py", ".sh", ".toml")
 MAY_CHANGE = ("run_dir", "run_name", "sweep_name", "tracking", "checkpoint", "rollout.batch_rows")
 
 
 class RunFolder:
-    """Paths of one run. `prepare` checks the folder against the configuration; the README lists what it holds."""
+    """Paths of one run. `check` comes before anything is built, `begin` after; the README lists its contents."""
 
     def __init__(self, config: RunConfig) -> None:
         self.config, self.path = config, Path(config.run_dir)
@@ -30,6 +31,7 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the folder for this process. Raises BusyError if another has it; a killed one's lock frees itself."""
+        made = not self.path.exists()
         with disk_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.path / ".lock", timeout=0)
@@ -43,66 +45,56 @@ class RunFolder:
             yield
         finally:
             lock.release()
-            if [file.name for file in self.path.iterdir()] == [".lock"]:  # nothing came of it
+            if not (self.path / "config.yaml").exists():  # nothing came of it
                 with suppress(OSError):
                     (self.path / ".lock").unlink()
-                    self.path.rmdir()
+                    if made:
+                        self.path.rmdir()
 
-    def prepare(self) -> dict[str, Any] | None:
-        """Write config.yaml and code.diff, or hold what the folder has against this run. Gives the summary of a run
-        that is finished already, which is left as it is; None when there are steps to make.
+    def check(self) -> dict[str, Any] | None:
+        """Hold what the folder has against this run, and write nothing. Gives the summary of a run that is finished
+        already; None when there are steps to make.
 
-        Raises InputError naming the keys in which a run that would go on from what is there differs from it.
+        Raises InputError for a folder with files of another kind, or naming the keys in which a run that would go on
+        from what is there differs from it. Before its first step, a run may still be corrected.
         """
         file = self.path / "config.yaml"
-        started = self._started()  # before its first step, a run may still be corrected
-        if not (started and file.exists()):
-            write_atomic(file, to_yaml(self.config).encode())
-            self._record_code()
+        if not file.exists():
+            if self._started():
+                raise InputError(
+                    f"{self.path} has steps of a run but no config.yaml, so it cannot be told which run they are of.\n"
+                    "Put the file back, or give another run_name."
+                )
             return None
         theirs = asdict(load(file))
+        if not self._started():
+            return None
         changed = differences(theirs, asdict(self.config))
         refused = [line for key, line in changed.items() if not self._may_change(key, theirs)]
         if refused:
             first = f"{self.path} holds a run with other settings; this one cannot go on from it."
             more = [f"  … and {len(refused) - 3} more"] if len(refused) > 3 else []
             raise InputError("\n".join([f"{first} Give another run_name.", *refused[:3], *more]))
-        if done := self._finished():
-            return done
-        (self.path / "DONE").unlink(missing_ok=True)  # it has more steps to make now
-        if changed:
-            write_atomic(file, to_yaml(self.config).encode())
-        self._record_code()
-        return None
+        return self._finished()
+
+    def begin(self) -> None:
+        """Write config.yaml and code.diff; the mark of a finished run goes, for it has more steps to make now."""
+        (self.path / "DONE").unlink(missing_ok=True)
+        write_atomic(self.path / "config.yaml", to_yaml(self.config).encode())
+        # a later start with other code adds code.2.diff, and so on
+        diff = code_diff(self.path).encode("utf-8", "surrogateescape")
+        there = sorted(self.path.glob("code*.diff"), key=lambda file: file.stat().st_mtime_ns)
+        if not there or there[-1].read_bytes() != diff:
+            write_atomic(self.path / (f"code.{len(there) + 1}.diff" if there else "code.diff"), diff)
 
     def _started(self) -> bool:
         names = ("metrics.jsonl", "DONE", "checkpoints/step_*")
         return any(True for name in names for _ in self.path.glob(name))
 
-    def _record_code(self) -> None:
-        """code.diff of the first start; a later start with other code adds code.2.diff, and so on."""
-        diff = code_diff().encode("utf-8", "surrogateescape")
-        names = ["code.diff", *(f"code.{number}.diff" for number in range(2, 1000))]
-        newest = None
-        for name in names:
-            if not (self.path / name).exists():
-                if newest is None or (self.path / newest).read_bytes() != diff:
-                    write_atomic(self.path / name, diff)
-                return
-            newest = name
-
     def _may_change(self, key: str, theirs: dict[str, Any]) -> bool:
         if key == "steps":  # a run may be made longer, unless its schedule ends at `steps`
             return self.config.steps > theirs["steps"] and self.config.optim.schedule == "constant"
         return any(key == allowed or key.startswith(allowed + ".") for allowed in MAY_CHANGE)
-
-    def abandon(self) -> None:
-        """Take back what `prepare` wrote, for a run that was refused before its first step."""
-        if not self._started():
-            for name in ("config.yaml", "code.diff"):
-                (self.path / name).unlink(missing_ok=True)
-            with suppress(OSError):
-                (self.path / "checkpoints").rmdir()
 
     def _finished(self) -> dict[str, Any] | None:
         if not (self.path / "DONE").exists():
@@ -134,16 +126,26 @@ def differences(theirs: dict[str, Any], mine: dict[str, Any], prefix: str = "") 
     return lines
 
 
-def code_diff() -> str:
-    """What the checkout that ran has beyond its commit: changed files, and new ones that git does not ignore."""
-    new = [name for name in git("ls-files", "--others", "--exclude-standard", "-z").split("\0") if name]
-    added = (git("diff", "--no-index", "--", "/dev/null", name) for name in new)
-    return git("diff", "HEAD") + "".join(added)
+def code_diff(run_dir: Path) -> str:
+    """What the checkout that ran has beyond its commit: changed files, and new ones of code that git does not ignore.
+
+    Left out are the run's own folder, and what is no code or large: data, and the folders of other runs.
+    """
+    here = checkout()
+    names = git("ls-files", "--others", "--exclude-standard", "-z", "--", *(f"*{kind}" for kind in CODE)).split("\0")
+    files = [here / name for name in names if name and not (here / name).is_relative_to(run_dir.absolute())]
+    files = [file for file in files if file.is_file() and file.stat().st_size < 200_000][:100]
+    return git("diff", "HEAD") + "".join(git("diff", "--no-index", "--", "/dev/null", str(file)) for file in files)
+
+
+def checkout() -> Path:
+    """The folder that this package lies in: a checkout, or wherever it was installed."""
+    return Path(__file__).resolve().parents[2]
 
 
 def git(*arguments: str) -> str:
     """Output of git on the checkout that this package is in; '' for an installed package or without git."""
-    here = Path(__file__).resolve().parents[2]
+    here = checkout()
     if not (here / ".git").exists():
         return ""
     try:

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 from .. import __version__, checks
-from ..errors import InputError, Interrupted
+from ..errors import Interrupted
 from ..schema import RunConfig
 from ..tracking import LocalTracker, Terminal, Trackers, WandbTracker, jsonl, quiet_libraries
 from .build import build
@@ -52,14 +52,10 @@ def run(config: RunConfig) -> Summary:
     checks.check(config)
     folder, terminal = RunFolder(config), Terminal()
     with folder.locked():
-        if done := folder.prepare():
+        if done := folder.check():
             terminal.say(f"{folder.path}: finished before, with {done['steps']} steps; nothing to do")
             return Summary(**done)
-        try:
-            return _train(config, folder, terminal)
-        except InputError:
-            folder.abandon()
-            raise
+        return _train(config, folder, terminal)
 
 
 def _train(config: RunConfig, folder: RunFolder, terminal: Terminal) -> Summary:
@@ -75,6 +71,7 @@ def _train(config: RunConfig, folder: RunFolder, terminal: Terminal) -> Summary:
 
     with ExitStack() as closing:
         built = build(config, folder.path, tracker, terminal.say, closing)
+        folder.begin()  # not before all was found to be in order: what a refused run would leave is nothing
         reached = built.start
         terminal.announce(method, built.plan, built.notes)
         tracker.start(config, built.start or None)

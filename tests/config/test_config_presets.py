@@ -79,11 +79,17 @@ def test_the_runs_of_a_sweep_over_a_typed_choice_differ() -> None:
 def test_an_experiments_own_sweep_is_not_typed(here: Path) -> None:
     (here / "mine/experiment").mkdir(parents=True)
     (here / "mine/experiment/own.yaml").write_text(
-        "# @package _global_\nhydra: {mode: MULTIRUN, sweeper: {params: {'advantage': 'grpo,dr_grpo'}}}\n"
+        "# @package _global_\nhydra: {mode: MULTIRUN, sweeper: {params: {'advantage': 'grpo,rloo'}}}\n"
         "advantage: {ddof: 1, eps: 0.5, scale: group_std}\n"
     )
     words = ["experiment=own", f"hydra.searchpath=['file://{here}/mine']"]
     assert [config.advantage.eps for config in compose_sweep(words)] == [0.5, 0.5]
+    (here / "mine/experiment/own.yaml").write_text(  # sets the very key in which the runs would differ
+        "# @package _global_\nhydra: {mode: MULTIRUN, sweeper: {params: {'advantage': 'grpo,rloo'}}}\n"
+        "advantage: {baseline: group_mean, scale: group_std}\n"
+    )
+    with pytest.raises(InputError, match="would be the same run"):
+        compose_sweep(words)
     (here / "mine/advantage").mkdir()
     (here / "mine/advantage/own.yaml").write_text("defaults: [grpo]\neps: 0.25\n")
     typed = compose(

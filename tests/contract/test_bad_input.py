@@ -6,8 +6,10 @@ Overrides that the configuration refuses are in tests/test_cli.py; here is what 
 from __future__ import annotations
 
 import errno
+import importlib
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -108,7 +110,7 @@ def test_a_policy_that_breaks_without_weight_stops_with_4(capsys, tmp_path, monk
         code = cli.main([*SMALL, "beta=0", "steps=3", "checkpoint.every=0", f"hydra.run.dir={tmp_path / 'run'}"])
     message = capsys.readouterr().err
     assert code == 4 and "step 1" in message and "Traceback" not in message
-    assert not (tmp_path / "run" / "DONE").exists() and not list((tmp_path / "run" / "checkpoints").iterdir())
+    assert not (tmp_path / "run" / "DONE").exists() and not list((tmp_path / "run").glob("checkpoints/*"))
     assert cli.main([*SMALL, "beta=0", "steps=3", "checkpoint.every=0", f"hydra.run.dir={tmp_path / 'run'}"]) == 0
 
 
@@ -252,6 +254,59 @@ def test_a_record_that_was_taken_away(capsys, tmp_path, name):
     (finished(tmp_path / "run") / name).unlink()
     assert name in refused(capsys, tmp_path / "run", "steps=3")
     assert "optim.lr" in refused(capsys, tmp_path / "run", "steps=3", "optim.lr=1e-5")  # the guard stays on
+
+
+def test_what_was_in_the_folder_before_stays(capsys, tmp_path):
+    """A run pointed at a folder with somebody's own files neither overwrites nor removes them."""
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    for name in ("config.yaml", "code.diff", "notes.txt"):
+        (mine / name).write_text("my: precious")
+    before = contents(mine)
+    refused(capsys, mine)
+    assert contents(mine) == before
+    (mine / "config.yaml").unlink()
+    (mine / "metrics.jsonl").write_text('{"step": 0}\n')
+    assert "config.yaml" in refused(capsys, mine)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    refused(capsys, empty, f"model.path={tmp_path / 'nowhere'}")
+    assert (mine / "metrics.jsonl").exists() and (mine / "notes.txt").exists()
+
+
+def test_steps_without_their_configuration_are_not_adopted(capsys, tmp_path):
+    (finished(tmp_path / "run") / "config.yaml").unlink()
+    assert "config.yaml" in refused(capsys, tmp_path / "run", "steps=4", "seed=7", "advantage=dr_grpo")
+
+
+def test_a_refused_longer_run_leaves_the_finished_one_finished(capsys, tmp_path, monkeypatch):
+    (tmp_path / "mine_too.py").write_text("def f(questions, golds, completions):\n    return [1.0] * len(golds)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    own = ["reward=custom", "reward.function=mine_too:f"]
+    assert cli.main([*SMALL, *own, f"hydra.run.dir={tmp_path / 'run'}"]) == 0
+    before = contents(tmp_path / "run")
+    (tmp_path / "mine_too.py").rename(tmp_path / "gone.py")
+    sys.modules.pop("mine_too")
+    refused(capsys, tmp_path / "run", *own, "steps=4")
+    assert contents(tmp_path / "run") == before
+    (tmp_path / "gone.py").rename(tmp_path / "mine_too.py")
+    importlib.invalidate_caches()
+    assert cli.main([*SMALL, *own, f"hydra.run.dir={tmp_path / 'run'}"]) == 0
+
+
+def test_a_run_that_fails_in_its_first_step_keeps_its_configuration(capsys, tmp_path, monkeypatch):
+    (tmp_path / "boom.py").write_text("def f(questions, golds, completions):\n    raise ValueError\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "ValueError" in refused(capsys, tmp_path / "run", "reward=custom", "reward.function=boom:f")
+    assert (tmp_path / "run" / "config.yaml").exists()
+    assert cli.main([*SMALL, f"hydra.run.dir={tmp_path / 'run'}"]) == 0  # and may still be corrected
+
+
+def test_code_diff_does_not_swallow_the_run(tmp_path):
+    folder = finished(tmp_path / "run")
+    for steps in (3, 4):
+        assert cli.main([*SMALL, f"steps={steps}", f"hydra.run.dir={folder}"]) == 0
+    assert [file.name for file in folder.glob("code*.diff")] == ["code.diff"]
 
 
 def test_a_refused_run_leaves_no_folder(capsys, tmp_path):

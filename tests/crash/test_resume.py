@@ -85,7 +85,7 @@ def test_killed_and_typed_again_equals_uninterrupted(uninterrupted, tmp_path, pl
     folder = tmp_path / "run"
     process = start(folder, "checkpoint.every=2")
     ready = {
-        "while loading": lambda: (folder / "config.yaml").exists(),
+        "while loading": lambda: (folder / ".lock").exists(),
         # step 2 is recorded and its checkpoint (after step 3) is not yet
         "between checkpoints": lambda: lines(folder / "metrics.jsonl") >= 3,
         "in the last step": lambda: lines(folder / "metrics.jsonl") >= STEPS - 1,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from grpo_runner.lessons.methods import METHODS
 from grpo_runner.lessons.objectives import PRESETS, Objective, preset
 
 ROOT3 = 3**0.5
+ROOT = Path(__file__).parents[2]
 
 
 def test_pb034_the_clip_table_with_and_without_a_dual_clip():
@@ -130,7 +132,14 @@ def test_the_names_mean_what_conf_says(name):
     advantage = compose([f"advantage={name}"]).advantage
     assert (advantage.baseline, advantage.scale) == PRESETS[name][1:3]
     method = checks.method_name(compose([f"advantage={name}", f"loss_norm={PRESETS[name].norm}", "beta=0.04"]))
-    assert method.split(" and a KL")[0] == PRESETS[name].label
+    # batch_std has no loss norm of its own: GRPO's, which conf goes with
+    own = " with GRPO's loss norm (each response's length)" if name == "batch_std" else ""
+    assert method.split(" and a KL")[0] == PRESETS[name].label + own
+
+
+def test_every_advantage_of_conf_can_be_shown():
+    assert set(PRESETS) == {path.stem for path in (ROOT / "conf/advantage").glob("*.yaml")}
+    assert list(PRESETS)[:3] == ["grpo", "dr_grpo", "rloo"]  # explain --help: the first three
 
 
 def test_objectives_are_the_same_when_their_weights_are():

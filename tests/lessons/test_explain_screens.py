@@ -69,6 +69,49 @@ def test_ratios_and_the_kl_term_of_an_own_group():
     assert "-1.0000" in rewards and "coefficient" not in rewards
 
 
+@pytest.mark.parametrize(
+    "extra", ["", "--lengths 12000,8000,30000,6400,9000", "--rewards=-0.333333,2.5e8,-1.234e8,0,1"]
+)
+def test_every_figure_of_an_own_group_is_whole_at_80_columns(extra):
+    words = ["--rewards", "1,0,0,0,0", "--lengths", "120,80,300,64,90", "--beta", "0.04"]
+    words = words[2:] if "--rewards" in extra else words[:2] + words[4:] if "--lengths" in extra else words
+    narrow, wide = (printed(*words, *extra.split(), width=width) for width in (80, 200))
+    assert max(map(len, narrow.splitlines())) <= 80 and "…" not in narrow
+    rows = [line for line in wide.splitlines() if line[:1].isdecimal()]
+    assert len(rows) == 15 and all(len(row.split()) == 9 and has(narrow, row) for row in rows)
+    if not extra:
+        assert has(narrow, "1 1 120 +2.0000 +0.003333 +0.4 50.0 % +0.003333")
+        assert has(narrow, "answer reward tokens advantage a token the answer share of a token")
+        assert "L=300" in narrow
+
+
+def test_narrower_than_a_table_nothing_is_cut():
+    text = printed("--rewards", "1,0", "--lengths", "120,80", "--beta", "0.04", width=40)
+    assert has(text, "1 1 120 +1.0000 +0.004167 +0.5 50.0 % +0.004167")
+
+
+@pytest.mark.parametrize(
+    ("extra", "coefficient", "note"),
+    [
+        ("--beta 0.04", "with the KL term", True),
+        ("--beta 0.04 --ref-ratio 0.5", "with the KL term at the ratios given", False),
+        ("--ratio 1.5", "with the clip at the ratios given", False),
+        ("--ratio 1.5 --beta 0.04", "with the clip and the KL term at the ratios given", True),
+    ],
+)
+def test_what_the_coefficient_has_in_it_is_said(extra, coefficient, note):
+    lines = printed("--rewards", "1,0", *extra.split()).splitlines()
+    assert f"coefficient: autograd's, {coefficient}" in lines
+    said = "reference = policy: the KL part is 0; give --ref-ratio, for example 0.5"
+    assert (said in lines) == note
+
+
+def test_advantages_over_the_whole_step_are_there_too():
+    """A group as the whole step: its std is the group's, its mean the group's."""
+    assert has(printed("--rewards", "1,0", "--advantage", "batch_std"), "1 1 1 +1.0000 +0.5 +0.5 50.0 %")
+    assert has(printed("--rewards", "1,0", "--advantage", "reinforce_baseline"), "1 1 1 +0.5000 +0.25 +0.25 50.0 %")
+
+
 def test_methods_and_help():
     text = printed("methods")
     assert "experiment=dr_grpo" in text and "not yet" in text and max(map(len, text.splitlines())) <= 100

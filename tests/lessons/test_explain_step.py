@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,14 +15,14 @@ from rich.console import Console
 from grpo_runner import compose, run, validate
 from grpo_runner.errors import InputError
 from grpo_runner.lessons import explain
-from grpo_runner.lessons.show import clean
+from grpo_runner.lessons.show import clean, compact, signed
 from grpo_runner.lessons.step import read, weigh_all
 from grpo_runner.lessons.step_view import shade
 from tests.helpers import changed
 
 
-def printed(*words: str) -> str:
-    console = Console(file=io.StringIO(), width=100, highlight=False, markup=False, emoji=False)
+def printed(*words: str, width: int = 100, **terminal) -> str:
+    console = Console(file=io.StringIO(), width=width, highlight=False, markup=False, emoji=False, **terminal)
     assert explain(words, console) == 0
     return console.file.getvalue()
 
@@ -69,6 +70,35 @@ def test_each_answer_under_the_runs_objective_and_the_three(folder):
     assert "= this run" in text and "text 0.1" in text and "questions.parquet has no row" in text
     only = printed(str(folder()), "--step", "4", "--question", "q1")
     assert "text 1.0" in only and "text 0.0" not in only
+
+
+@pytest.mark.parametrize("width", [80, 48])
+@pytest.mark.parametrize("overrides", [[], ["loss_norm=token_mean"]])
+def test_every_figure_of_a_step_is_whole_at_80_columns(folder, overrides, width):
+    rows = [answer(0, 0, 1, 1210), answer(0, 1, 0, 1640), answer(1, 0, 0.333333, 1999), answer(1, 1, 0, 1333)]
+    path = str(folder(rows=rows, overrides=["max_new_tokens=2000", *overrides]))
+    text = printed(path, "--step", "4", width=width)
+    assert max(map(len, text.splitlines())) <= width and "…" not in text
+    columns = read(Path(path), 4).columns
+    assert len(columns) == (4 if overrides else 3)
+    for place, row in enumerate(rows):
+        pairs = [f"{signed(float(c.advantages_N[place]))} {compact(float(c.token_N[place]), 3)}" for c in columns]
+        start = f"{place % 2 + 1} {row['reward']:g} {row['tokens']}"
+        # four objectives: two tables of two at 80, one each at 48
+        each = len(pairs) if width == 80 and not overrides else 2 if width == 80 else 1
+        for at in range(0, len(pairs), each):
+            assert has(text, " ".join([start, *pairs[at : at + each]]))
+
+
+def test_the_head_of_a_step_is_a_sentence_and_speaks_of_colour_on_a_terminal_only(folder):
+    path, wide = str(folder()), {"width": 200}
+    plain = printed(path, "--step", "4", **wide)
+    assert plain.startswith("step 4 (counted from 0) · GRPO") and "A is the advantage" in plain
+    assert "colour" not in plain and "up … down" not in plain
+    assert "Each text is coloured" in printed(
+        path, "--step", "4", **wide, force_terminal=True, color_system="truecolor"
+    )
+    assert "colour" not in printed(path, "--step", "4", **wide, force_terminal=True, no_color=True)
 
 
 def test_optimizer_batches_are_those_that_trained():
