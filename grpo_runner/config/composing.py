@@ -205,12 +205,13 @@ def _check_folders(configs: Sequence[RunConfig], differing: Sequence[Sequence[st
     seen: dict[str, int] = {}
     for index, config in enumerate(configs):
         other = seen.setdefault(config.run_dir, index)
-        same = seen.setdefault(repr(replace(config, run_dir="-", run_name="-")), index)
+        named = any(text.startswith("run_name=") for text in differing[index])  # the same run twice, as asked for
+        same = index if named else seen.setdefault(repr(replace(config, run_dir="-", run_name="-")), index)
         if same != index and other == index:
             one, two = (f"{number + 1} ({' '.join(differing[number])})" for number in (same, index))
             raise InputError(
-                f"Runs {one} and {two} of the sweep would be the same run: what they differ in is set by a preset.\n"
-                "Give it as a key, for example group_size.value=8,16, or leave the preset out."
+                f"Runs {one} and {two} of the sweep would be the same run.\n"
+                "What they differ in is one value, or a preset sets it: give it as a key, as in group_size.value=8,16."
             )
         if other != index:
             one, two = (f"{number + 1} ({' '.join(differing[number])})" for number in (other, index))
