@@ -91,17 +91,15 @@ PARTS: Mapping[str, Part] = {"correct": correct, "format": form, "function": fun
 
 
 def build(config: RewardConfig) -> RewardOf:
-    """The reward function of a run. Raises InputError for an unknown part, or a function that cannot be imported."""
+    """The reward function of a run. Raises InputError for an unknown part, or a function that cannot be imported.
+
+    That `reward.function` and its weight go together is held by checks.py, with the other rules between keys.
+    """
     for name in config.parts:
         if name not in PARTS:
             raise InputError(
                 f'reward.parts: there is no part "{name}".{nearest(name, PARTS)} Allowed: {", ".join(PARTS)}.'
             )
-    if ("function" in config.parts) != (config.function is not None):
-        raise InputError(
-            "reward.parts.function (its weight) and reward.function (its import path) go together.\n"
-            "For example: reward=custom reward.function=my_rewards:short_answer"
-        )
     if config.function is not None:
         _imported(config.function)
 

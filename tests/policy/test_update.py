@@ -136,13 +136,13 @@ def test_pb043_pb044_the_reference_is_the_adapter_off_model(lora):
     """KL is 0 at the start, and positive once the policy moved; beta 0 keeps no reference."""
     config = changed(CONFIG, lora__enabled=lora)
     model = lora_model(moved=False) if lora else tiny_llama()
-    batch, zeros = Batch.of(random_groups(2, 4)), torch.zeros(8)
+    batch = Batch.of(random_groups(2, 4))
     trainer = Trainer(model, 0, config, CPU, autocast=False)
     parts = [torch.arange(8)]
     weights_NT, norm_NT = token_weights(torch.linspace(-1, 1, 8), batch.mask_NT, parts, "sequence_mean", 16)
     assert trainer.update(batch, parts, weights_NT, norm_NT, 0).kl == pytest.approx(0, abs=1e-12)
     assert trainer.update(batch, parts, weights_NT, norm_NT, 1).kl > 0
-    assert zeros.sum() == 0 and Trainer(model, 0, changed(config, beta__value=0.0), CPU, False).reference is None
+    assert Trainer(model, 0, changed(config, beta__value=0.0), CPU, False).reference is None
 
 
 def test_pb032_without_weight_nothing_moves_not_even_moments():

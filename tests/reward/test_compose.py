@@ -196,9 +196,3 @@ def test_what_cannot_be_imported_is_said_when_the_run_is_built(own: str, path: s
 def test_an_unknown_part_names_the_nearest() -> None:
     with pytest.raises(InputError, match=r'no part "corect". Did you mean "correct"'):
         build(config(parts={"corect": 1.0}))
-
-
-@pytest.mark.parametrize(("parts", "function"), [({"function": 1.0}, None), ({"correct": 1.0}, "m:f")])
-def test_the_function_and_its_weight_go_together(parts: dict[str, float], function: str | None) -> None:
-    with pytest.raises(InputError, match="go together"):
-        build(config(parts=parts, function=function))
