@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..algorithm import ESTIMATORS, advantages, clipped_surrogate, token_ratio, token_weights
-from .objectives import Objective
+from ..objectives import Objective
 
 
 def group_advantages(rewards: Sequence[float], baseline: str, scale: str, ddof: int = 0, eps: float = 0.0) -> Tensor:

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from . import figures
-from .objectives import NORM_WORDS, PRESETS, Objective, preset
+from ..objectives import NORM_WORDS, PRESETS, Objective, preset
 from .show import compact, section, share, signed, table
 from .words import Own
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputError, nearest
-from .objectives import PRESETS
+from ..objectives import PRESETS
 
 USAGE = """\
 explain                               the papers' worked numbers on one screen

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from . import figures
-from .objectives import PRESETS
+from ..objectives import PRESETS
 from .show import compact, fixed, section, signed, table
 
 GROUPS = ((1, 0, 0, 1), (1, 0, 0, 0), (1, 1, 1, 0))

@@ -12,7 +12,7 @@ import torch
 from grpo_runner import checks, compose
 from grpo_runner.lessons import figures, worked
 from grpo_runner.lessons.methods import METHODS
-from grpo_runner.lessons.objectives import PRESETS, Objective, preset
+from grpo_runner.objectives import PRESETS, Objective, preset
 
 ROOT3 = 3**0.5
 ROOT = Path(__file__).parents[2]

@@ -1,6 +1,8 @@
-"""The named objectives that are shown side by side: which switches each sets. No torch.
+"""The named objectives that are set side by side: which switches each sets. No torch.
 
 `PRESETS` says what `conf/advantage/NAME.yaml` says, and the loss norm of the method of that name (a test holds both).
+`HALVES` lie between GRPO and Dr. GRPO: one of the two switches is off. What a question weighs, the probe and `explain`
+read from here what GRPO would have given.
 """
 
 from __future__ import annotations
@@ -38,10 +40,18 @@ PRESETS = {
         "reward - group mean, over the std of the whole step",
     ),
 }
+HALVES = {
+    "no_std": Preset("GRPO without its std", "group_mean", "none", "sequence_mean", "Dr. GRPO's advantage over |o|"),
+    "no_length_norm": Preset(
+        "GRPO without its 1/|o|", "group_mean", "group_std", "constant", "GRPO's advantage over a constant"
+    ),
+}
+NAMED = PRESETS | HALVES
 NORM_WORDS = {
     "sequence_mean": "each answer's loss over its own length |o|",
     "constant": "each answer's loss over a constant, L={budget:g}",
     "token_mean": "every token of the optimizer batch the same",
+    "group_token_mean": "every token of its group the same, then the mean over groups",
     "sequence_sum": "each answer's loss summed, over nothing",
 }
 
@@ -68,5 +78,5 @@ class Objective(NamedTuple):
 
 def preset(name: str, ddof: int, eps: float, budget: float, norm: str | None = None) -> Objective:
     """The objective of that name; norm: another loss norm than its own."""
-    label, baseline, scale, own, _ = PRESETS[name]
+    label, baseline, scale, own, _ = NAMED[name]
     return Objective(label, baseline, scale, ddof, eps, norm or own, budget)
