@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from . import figures
 from ..objectives import NORM_WORDS, PRESETS, Objective, preset
+from . import figures
 from .show import compact, section, share, signed, table
 from .words import Own
 

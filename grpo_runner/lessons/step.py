@@ -14,11 +14,11 @@ from torch import Tensor
 
 from .. import checks, validate
 from ..errors import InputError
+from ..objectives import Objective, preset
 from ..policy.batch import minibatches
 from ..schema import RunConfig
 from ..tracking import read_questions
 from . import figures
-from ..objectives import Objective, preset
 
 _NAME = re.compile(r"step_(\d+)\.jsonl\.zst")
 _MOST_SHOWN = 12

@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from . import figures
 from ..objectives import PRESETS
+from . import figures
 from .show import compact, fixed, section, signed, table
 
 GROUPS = ((1, 0, 0, 1), (1, 0, 0, 0), (1, 1, 1, 0))
