@@ -1,4 +1,4 @@
-"""What keys mean together: combinations that cannot work, that change nothing, or that are not what they look like.
+"""What keys mean together: combinations that cannot work or that change nothing.
 
 Pure functions of a RunConfig, called when it is composed and when a run starts. Types and ranges are the schema's.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from .errors import InputError
+from .errors import InputError, nearest
+from .objectives import NAMED
 from .schema import RunConfig
 
 
@@ -18,53 +19,7 @@ def check(config: RunConfig) -> None:
         raise InputError("\n".join(faults[:5]))
 
 
-def warnings(config: RunConfig) -> list[str]:
-    """Sentences about settings that work but may not be what was meant, most important first."""
-    return [warning for find in _WARNINGS for warning in find(config)]
-
-
-def method_name(config: RunConfig) -> str:
-    """The method that the switches make: "GRPO", "Dr. GRPO", "RLOO", "REINFORCE", or "between the two: …"."""
-    ratio = {"sequence": ", with GSPO's sequence ratio", "cispo": ", with CISPO's weights"}.get(config.clip.kind, "")
-    return _objective(config) + ratio
-
-
-def _objective(config: RunConfig) -> str:
-    advantage, norm, kl = config.advantage, config.loss_norm.kind, config.beta.value > 0
-    match advantage.baseline, advantage.scale, norm:
-        case "group_mean", "group_std", "sequence_mean":
-            return "GRPO" if kl else "GRPO without its KL term"
-        case "group_mean", "group_std", "constant":
-            return "between the two: GRPO's advantage (over the group's std) with Dr. GRPO's loss norm (a constant)"
-        case "group_mean", "none", "sequence_mean":
-            return "between the two: Dr. GRPO's advantage (no std) with GRPO's loss norm (each response's length)"
-    own = f"baseline {advantage.baseline} and scale {advantage.scale}"  # a variant that no paper here has named
-    return (
-        _ADVANTAGES.get((advantage.baseline, advantage.scale), own)
-        + _NORMS.get(norm, f" with loss norm {norm}")
-        + (" and a KL term" if kl else "")
-    )
-
-
-_ADVANTAGES = {
-    ("group_mean", "group_std"): "GRPO's advantage",
-    ("group_mean", "none"): "Dr. GRPO",
-    ("leave_one_out", "group_std"): "RLOO over the group's std",
-    ("leave_one_out", "none"): "RLOO",
-    ("none", "group_std"): "REINFORCE over the group's std",
-    ("none", "none"): "REINFORCE",
-    ("group_mean", "batch_std"): "the group mean over the step's std",
-    ("batch_mean", "none"): "REINFORCE with the step's mean as baseline",
-}
-_NORMS = {
-    "constant": "",
-    "sequence_mean": " with GRPO's loss norm (each response's length)",
-    "token_mean": " with DAPO's loss norm (the token mean)",
-    "sequence_sum": " with summed responses (no length normaliser)",
-}
-
-
-# --- faults: each yields one line for each
+# each function yields one line for each fault
 
 
 def _group_of_one(config: RunConfig) -> Iterator[str]:
@@ -98,6 +53,66 @@ def _divisor(config: RunConfig) -> Iterator[str]:
     if config.loss_norm.divisor is not None and config.loss_norm.kind != "constant":
         kind = config.loss_norm.kind
         yield f"loss_norm.divisor changes nothing with loss_norm.kind={kind}. Leave it out, or take loss_norm=constant."
+
+
+def _kl(config: RunConfig) -> Iterator[str]:
+    beta = config.beta
+    if beta.value > 0 and beta.placement == "loss" and beta.estimator == "k1":
+        yield (
+            "beta.estimator=k1 with beta.placement=loss: its gradient is ∇log π whatever the reference is, so it "
+            "cannot hold the policy near it. Allowed: k2 or k3, or beta.placement=reward."
+        )
+    if not config.lora.enabled and beta.reference not in ("initial", "base"):
+        yield f"beta.reference={beta.reference} is an adapter's folder, but lora.enabled=false. Allowed: initial, base."
+    if beta.refresh_every and beta.reference != "initial":
+        yield (
+            f"beta.reference={beta.reference} with beta.refresh_every={beta.refresh_every}: a reference is held fixed "
+            "or refreshed. Allowed: beta.reference=initial, or beta.refresh_every=0."
+        )
+
+
+def _adapter(config: RunConfig) -> Iterator[str]:
+    if config.lora.adapter is not None and not config.lora.enabled:
+        yield f"lora.adapter={config.lora.adapter} changes nothing with lora.enabled=false. Leave one of them out."
+
+
+def _overlong(config: RunConfig) -> Iterator[str]:
+    buffer, soft = config.reward.overlong_buffer, config.reward.truncated == "soft"
+    if soft and buffer is None:
+        yield "reward.truncated=soft needs reward.overlong_buffer: the tokens over which it grows (DAPO: 4096)."
+    elif buffer is not None and not soft:
+        kind = config.reward.truncated
+        yield f"reward.overlong_buffer changes nothing with reward.truncated={kind}. Leave it out, or take soft."
+    elif buffer is not None and buffer > config.max_new_tokens:
+        most = config.max_new_tokens
+        yield f"reward.overlong_buffer={buffer} is more than the budget. Allowed: at most max_new_tokens={most}."
+
+
+def _when_short(config: RunConfig) -> Iterator[str]:
+    if config.rollout.when_short != "smaller" and not config.rollout.dynamic_sampling:
+        yield "rollout.when_short changes nothing with rollout.dynamic_sampling=0. Leave it out, or allow some rounds."
+
+
+def _importance(config: RunConfig) -> Iterator[str]:
+    rollout = config.rollout
+    if rollout.importance == "none":
+        if rollout.importance_cap is not None:
+            yield "rollout.importance_cap changes nothing with rollout.importance=none. Leave it out, or take token."
+    elif rollout.top_p < 1 or rollout.top_k > 0:
+        cut = f"rollout.top_p={rollout.top_p:g}" if rollout.top_p < 1 else f"rollout.top_k={rollout.top_k}"
+        yield (
+            f"rollout.importance={rollout.importance} with {cut}: answers are drawn from a cut vocabulary, while both "
+            "log-probabilities are over all of it. Allowed: rollout.top_p=1 rollout.top_k=0, or importance=none."
+        )
+
+
+def _probe(config: RunConfig) -> Iterator[str]:
+    names = config.tracking.probe
+    for name in names:
+        if name not in NAMED:
+            yield f"tracking.probe: there is no objective {name!r}.{nearest(name, NAMED)} Allowed: {', '.join(NAMED)}."
+    if config.tracking.probe_every and len(set(names)) < 2:
+        yield "tracking.probe: a comparison takes two objectives. Allowed: two or more names, such as [grpo,dr_grpo]."
 
 
 def _reward(config: RunConfig) -> Iterator[str]:
@@ -144,103 +159,21 @@ def _empty_evaluation(config: RunConfig) -> Iterator[str]:
         yield "evaluation.samples=0 with evaluation.greedy=false evaluates nothing. For none: evaluation=never."
 
 
-# --- warnings
-
-
-def _half_of_dr_grpo(config: RunConfig) -> Iterator[str]:
-    if config.advantage.baseline != "group_mean":
-        return
-    missing = {
-        "advantage=dr_grpo": config.advantage.scale != "none",
-        "loss_norm=constant": config.loss_norm.kind != "constant",
-        "beta=no_kl": config.beta.value > 0,
-    }
-    # one of the two switches that tell the methods apart is set; the KL term alone is a choice of its own
-    halves = [key for key in ("advantage=dr_grpo", "loss_norm=constant") if not missing[key]]
-    if len(halves) == 1:
-        wanted = " ".join(key for key, absent in missing.items() if absent)
-        yield (
-            f"This is not Dr. GRPO: {halves[0]} is half of it. "
-            f"For the whole method add {wanted}, or take experiment=dr_grpo."
-        )
-    elif len(halves) == 2 and missing["beta=no_kl"]:
-        yield f"Dr. GRPO as published has no KL term, this run has one (beta={config.beta.value}): add beta=no_kl."
-
-
-def _rate_for_all_weights(config: RunConfig) -> Iterator[str]:
-    if not config.lora.enabled and config.optim.lr >= 1e-4:
-        yield (
-            f"optim.lr={config.optim.lr} is a rate for adapters, but lora=off trains all weights. "
-            "The papers use 1e-6 (optim=full_finetune)."
-        )
-
-
-def _pairs(config: RunConfig) -> Iterator[str]:
-    if config.group_size.value == 2 and config.advantage.scale == "group_std":
-        yield (
-            "group_size=2 over the group's std: with rewards of 0 and 1 an advantage is 0 or always the same size, "
-            "and most groups will have no variance."
-        )
-
-
-def _single_update(config: RunConfig) -> Iterator[str]:
-    if config.optim.updates_per_rollout > 1:
-        return
-    if config.optim.minibatch != "whole":
-        yield f"optim.minibatch={config.optim.minibatch} changes nothing with optim.updates_per_rollout=1."
-    yield "optim.updates_per_rollout=1: the probability ratio is 1 throughout, so the clip range cannot act."
-
-
-def _cut_vocabulary(config: RunConfig) -> Iterator[str]:
-    if config.optim.updates_per_rollout > 1 and (config.rollout.top_p < 1 or config.rollout.top_k > 0):
-        yield (
-            "rollout.top_p or rollout.top_k cuts the vocabulary that is sampled from, "
-            "while log-probabilities and ratios are over all of it."
-        )
-
-
-def _answer_tags(config: RunConfig) -> Iterator[str]:
-    if any("</answer>" in stop for stop in config.prompt.stop) and config.reward.extract != "answer_tag":
-        yield (
-            f"prompt.stop ends answers at </answer>, but reward.extract={config.reward.extract} looks elsewhere: "
-            "for the R1 template add reward.extract=answer_tag."
-        )
-
-
-def _warm_up(config: RunConfig) -> Iterator[str]:
-    total = config.steps * config.optim.updates_per_rollout
-    if config.optim.warmup_steps >= total:
-        yield (
-            f"optim.warmup_steps={config.optim.warmup_steps} outlasts the run's {total} optimizer steps: "
-            "the rate never reaches optim.lr before the end."
-        )
-
-
-def _dropout(config: RunConfig) -> Iterator[str]:
-    if config.lora.enabled and config.lora.dropout > 0:
-        yield f"lora.dropout={config.lora.dropout}: the policy that is trained differs from the one that samples."
-
-
-Find = Callable[[RunConfig], Iterator[str]]
-_FAULTS: tuple[Find, ...] = (
+_FAULTS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _group_of_one,
     _ddof,
     _eps,
     _dual,
     _divisor,
+    _kl,
+    _adapter,
+    _overlong,
+    _when_short,
+    _importance,
+    _probe,
     _reward,
     _data_source,
     _minibatches,
     _no_targets,
     _empty_evaluation,
-)
-_WARNINGS: tuple[Find, ...] = (
-    _half_of_dr_grpo,
-    _rate_for_all_weights,
-    _pairs,
-    _cut_vocabulary,
-    _answer_tags,
-    _warm_up,
-    _dropout,
-    _single_update,
 )

@@ -81,7 +81,8 @@ class RewardConfig:
     parts: dict[str, float]
     function: str | None
     extract: Literal["box_or_marker", "box", "answer_tag"]
-    truncated: Literal["zero", "keep"]
+    truncated: Literal["zero", "keep", "mask", "soft"]
+    overlong_buffer: Count | None
     deadline_s: Positive
     workers: Count
 
@@ -100,16 +101,19 @@ class AdvantageConfig:
 class LossNormConfig:
     """How the token losses of an optimizer batch become one number."""
 
-    kind: Literal["sequence_mean", "constant", "token_mean", "sequence_sum"]
+    kind: Literal["sequence_mean", "constant", "token_mean", "group_token_mean", "sequence_sum"]
     divisor: Positive | None
 
 
 @dataclass(frozen=True, config=_STRICT)
 class BetaConfig:
-    """The KL penalty against the reference policy."""
+    """The KL penalty against the reference policy. reference: initial, base, or the folder of a LoRA adapter."""
 
     value: NonNegative
-    estimator: Literal["k2", "k3"]
+    estimator: Literal["k1", "k2", "k3"]
+    placement: Literal["loss", "reward"]
+    reference: Text
+    refresh_every: Natural
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -138,6 +142,7 @@ class LoraConfig:
     alpha: Positive
     dropout: Probability
     targets: Text | Strings
+    adapter: Text | None
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -158,12 +163,16 @@ class OptimConfig:
 
 @dataclass(frozen=True, config=_STRICT)
 class RolloutConfig:
-    """The sampling engine."""
+    """The sampling engine, what is sampled again, and what its mismatch with the trainer does."""
 
     engine: Literal["native", "transformers"]
     top_p: Fraction
     top_k: Natural
     batch_rows: Count
+    dynamic_sampling: Natural
+    when_short: Literal["smaller", "error"]
+    importance: Literal["none", "token", "sequence"]
+    importance_cap: Positive | None
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -189,6 +198,8 @@ class TrackingConfig:
     group: str | None
     tags: Strings
     completions_every: Natural
+    probe_every: Natural
+    probe: Strings
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -221,6 +232,7 @@ class RunConfig:
     evaluation: EvaluationConfig
     tracking: TrackingConfig
     checkpoint: CheckpointConfig
+    entropy_bonus: NonNegative
     steps: Count
     seed: Natural
     questions_per_step: Count

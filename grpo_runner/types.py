@@ -81,7 +81,10 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Reward:
-    """The reward of one completion: the weighted total that trains, and its unweighted parts by name."""
+    """The reward of one completion: the weighted total that trains, and its unweighted parts by name.
 
-    total: float
-    parts: Mapping[str, float] = field(default_factory=dict)
+    None where a part could not tell: the completion then has no reward and is excluded from the update.
+    """
+
+    total: float | None
+    parts: Mapping[str, float | None] = field(default_factory=dict)

@@ -3,26 +3,35 @@
 Axis suffixes: Q questions, G group size, N = Q·G rows (or the rows of one optimizer batch), T tokens.
 """
 
-from .advantages import BASELINES, SCALES, advantages, zero_variance
-from .kl import ESTIMATORS
+from .advantages import BASELINES, SCALES, advantages, std, zero_variance
+from .importance import IMPORTANCE, importance_weights
+from .kl import ESTIMATORS, kl_slope, reward_penalty
 from .loss_norm import LOSS_NORMS, loss_norm
-from .question_weights import question_rows
+from .question_weights import concentration, question_rows
 from .surrogate import SURROGATES, Range, clipped_surrogate, sequence_ratio, token_ratio
-from .token_weights import token_weights
+from .token_weights import Weighed, token_weights, weigh
 
 __all__ = [
     "BASELINES",
     "ESTIMATORS",
+    "IMPORTANCE",
     "LOSS_NORMS",
     "SCALES",
     "SURROGATES",
     "Range",
+    "Weighed",
     "advantages",
     "clipped_surrogate",
+    "concentration",
+    "importance_weights",
+    "kl_slope",
     "loss_norm",
     "question_rows",
+    "reward_penalty",
     "sequence_ratio",
+    "std",
     "token_ratio",
     "token_weights",
+    "weigh",
     "zero_variance",
 ]

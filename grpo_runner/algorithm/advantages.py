@@ -4,6 +4,10 @@ Conventions that differ between codebases: the papers write "std" without saying
 population one (ddof 0), TRL, verl and oat use ddof 1, a factor sqrt((G-1)/G). They also add an eps of 1e-4, 1e-6 and
 1e-8 to the std, under which rounding residue of equal rewards can become a real advantage; here a group whose rewards
 are all equal is found by comparing them, so that it weighs exactly 0 whatever eps is.
+
+A response that is excluded (no reward, masked for its length, a group that dynamic sampling turned down) has the reward
+NaN and leaves baseline, scale and loss, as if it had never been sampled. TRL does so for rewards of None, and keeps the
+rewards of masked responses in the baseline.
 """
 
 from __future__ import annotations
@@ -15,23 +19,26 @@ from torch import Tensor
 
 
 def zero_variance(rewards_QG: Tensor) -> Tensor:
-    """Which groups have equal rewards throughout, as a bool tensor (Q,)."""
-    return (rewards_QG == rewards_QG[:, :1]).all(dim=1)
+    """Which groups have equal rewards throughout, excluded responses aside, as a bool tensor (Q,)."""
+    least_Q = rewards_QG.nan_to_num(nan=torch.inf).amin(dim=1)
+    most_Q = rewards_QG.nan_to_num(nan=-torch.inf).amax(dim=1)
+    return most_Q <= least_Q
 
 
 def group_mean(rewards_QG: Tensor) -> Tensor:
     """(Q, 1) mean of the group, the answer itself included (DeepSeekMath §4.1.2)."""
-    return rewards_QG.mean(dim=1, keepdim=True)
+    return rewards_QG.nanmean(dim=1, keepdim=True)
 
 
 def leave_one_out(rewards_QG: Tensor) -> Tensor:
     """(Q, G) mean of the other answers (RLOO, Kool et al. 2019): unbiased, G/(G-1) times the centred reward."""
-    return (rewards_QG.sum(dim=1, keepdim=True) - rewards_QG) / (rewards_QG.shape[1] - 1)
+    others_Q1 = (~rewards_QG.isnan()).sum(dim=1, keepdim=True) - 1
+    return (rewards_QG.nansum(dim=1, keepdim=True) - rewards_QG) / others_Q1
 
 
 def batch_mean(rewards_QG: Tensor) -> Tensor:
     """(1, 1) mean over all answers of the step: a baseline that knows no questions (Sutton & Barto 13.4)."""
-    return rewards_QG.mean().view(1, 1)
+    return rewards_QG.nanmean().view(1, 1)
 
 
 def no_baseline(rewards_QG: Tensor) -> Tensor:
@@ -46,15 +53,20 @@ def no_scale(rewards_QG: Tensor, ddof: int, eps: float) -> Tensor:
 
 def group_std(rewards_QG: Tensor, ddof: int, eps: float) -> Tensor:
     """(Q, 1) standard deviation of the group plus eps; infinite where there is no variance, so that it weighs 0."""
-    deviation_Q1 = rewards_QG.std(dim=1, correction=ddof, keepdim=True) + eps
+    deviation_Q1 = std(rewards_QG, ddof) + eps
     return deviation_Q1.masked_fill(zero_variance(rewards_QG)[:, None], torch.inf)
 
 
 def batch_std(rewards_QG: Tensor, ddof: int, eps: float) -> Tensor:
     """(1, 1) standard deviation over all answers of the step plus eps, one scalar for all groups (TRL's "batch")."""
-    if (rewards_QG == rewards_QG[0, 0]).all():
-        return rewards_QG.new_full((1, 1), torch.inf)
-    return (rewards_QG.std(correction=ddof) + eps).view(1, 1)
+    return group_std(rewards_QG.reshape(1, -1), ddof, eps)
+
+
+def std(rewards_QG: Tensor, ddof: int) -> Tensor:
+    """(Q, 1) standard deviation, NaN left out, in two passes: E[x²] - E[x]² would leave rounding residue."""
+    squares_QG = (rewards_QG - rewards_QG.nanmean(dim=1, keepdim=True)) ** 2
+    count_Q1 = (~rewards_QG.isnan()).sum(dim=1, keepdim=True)
+    return (squares_QG.nansum(dim=1, keepdim=True) / (count_Q1 - ddof)).sqrt()
 
 
 BASELINES: dict[str, Callable[[Tensor], Tensor]] = {
@@ -75,13 +87,14 @@ OF_THE_GROUP = ("group_mean", "leave_one_out")
 def advantages(rewards_QG: Tensor, baseline: str, scale: str, ddof: int = 0, eps: float = 0.0) -> Tensor:
     """(Q, G) advantages in float64: (reward - baseline) / scale.
 
+    A reward of NaN marks an excluded response: its advantage is 0, and baseline and scale are made of the others alone.
     Under a baseline made from the group, a group without variance gives exactly 0, never NaN and never the rounding
-    residue of its own mean.
+    residue of its own mean; a group with one response left has none.
     """
     rewards_QG = rewards_QG.double()
     centred_QG = rewards_QG - BASELINES[baseline](rewards_QG)
     if baseline in OF_THE_GROUP:
         centred_QG = centred_QG.masked_fill(zero_variance(rewards_QG)[:, None], 0.0)
-    elif baseline == "batch_mean" and (rewards_QG == rewards_QG[0, 0]).all():
+    elif baseline == "batch_mean" and zero_variance(rewards_QG.reshape(1, -1)).all():
         centred_QG = torch.zeros_like(centred_QG)
-    return centred_QG / SCALES[scale](rewards_QG, ddof, eps)
+    return (centred_QG / SCALES[scale](rewards_QG, ddof, eps)).masked_fill(rewards_QG.isnan(), 0.0)

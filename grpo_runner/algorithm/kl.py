@@ -4,7 +4,11 @@ As a *loss*, each has its own gradient with respect to the policy's log-probabil
 and in expectation over the token the gradient of the reverse KL. k3 gives 1 - π_ref/π, which is the coefficient of
 DeepSeekMath eq. 20; its expectation is the gradient of the *forward* KL(π_ref || π), not of the reverse KL that its
 value estimates. Both hold for the states that were visited: that an action changes which states come next is in
-neither (docs/objective.md). k1 is not offered: as a loss its gradient does not contain the reference at all.
+neither (docs/objective.md). As a loss k1 has the gradient 1 whatever the reference is, so that it is refused there.
+
+In the *reward* (PPO, DeepSeekMath eq. 2; RLOO, arXiv 2402.14740) an estimate is a number without gradient, summed over
+the response: r - β Σ k. With k1 the policy gradient of that is the whole gradient of the reverse KL of responses, the
+part through later states included.
 """
 
 from __future__ import annotations
@@ -13,6 +17,11 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+
+
+def k1(logprobs: Tensor, reference: Tensor) -> Tensor:
+    """log π - log π_ref, elementwise: unbiased, and of either sign."""
+    return logprobs - reference
 
 
 def k2(logprobs: Tensor, reference: Tensor) -> Tensor:
@@ -26,4 +35,17 @@ def k3(logprobs: Tensor, reference: Tensor) -> Tensor:
     return torch.expm1(log_rho) - log_rho
 
 
-ESTIMATORS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"k2": k2, "k3": k3}
+ESTIMATORS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"k1": k1, "k2": k2, "k3": k3}
+
+
+def reward_penalty(logprobs_NT: Tensor, reference_NT: Tensor, mask_NT: Tensor, estimator: str) -> Tensor:
+    """(N,) the estimate summed over the tokens of each response; β times this comes off the response's reward."""
+    return (ESTIMATORS[estimator](logprobs_NT, reference_NT) * mask_NT).sum(dim=1)
+
+
+def kl_slope(logprobs: Tensor, reference: Tensor, estimator: str) -> Tensor:
+    """Derivative of the estimate by the policy's log-probability, elementwise: 1, log(π/π_ref), or 1 - π_ref/π."""
+    with torch.enable_grad():
+        leaf = logprobs.detach().requires_grad_()
+        (slope,) = torch.autograd.grad(ESTIMATORS[estimator](leaf, reference).sum(), leaf)
+    return slope

@@ -8,6 +8,7 @@ out (other questions each time). A set smaller than a step can only repeat withi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from .. import rng
@@ -22,6 +23,12 @@ def batch(count: int, step: int, questions_per_step: int, seed: int, short_batch
         return list(_epoch(count, epoch, seed)[place * size : (place + 1) * size])
     stream = (divmod(position, count) for position in range(step * size, (step + 1) * size))
     return [_epoch(count, epoch, seed)[place] for epoch, place in stream]
+
+
+def others(count: int, step: int, seed: int, chosen: Sequence[int]) -> list[int]:
+    """All further questions that step `step` may sample in place of groups that it turned down, in their order."""
+    taken = set(chosen)
+    return [index for index in rng.generator(seed, "refill", step).permutation(count).tolist() if index not in taken]
 
 
 def steps_per_epoch(count: int, questions_per_step: int, short_batch: str) -> float:

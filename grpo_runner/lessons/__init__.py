@@ -1,8 +1,7 @@
 """`explain`: the articles' numbers, your own group's and a real step's, from the functions that train.
 
 Every figure on these screens is computed by `grpo_runner.algorithm`; this room only asks and lays out. It imports no
-torch before it needs one, and transformers never. Not yet: an HTML page of a step, and the ratio, KL part and clipping
-of every token (a run does not record them).
+torch before it needs one, and transformers never.
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ def explain(words: Sequence[str], console: Console | None = None) -> int:
     """Answer the words after `explain`; gives 0. Raises InputError in one line for what a user can mend.
 
     No words: one screen of worked numbers. `--rewards …`: the same for the user's own group. `methods`: every method as
-    coefficient · ∇log π. `RUN_FOLDER --step N`: the answers of a real step. console: where to, stdout by default.
+    coefficient · ∇log π. `RUN_FOLDER --step N`: the answers of a real step, token by token where the run recorded them,
+    and the same as a page of HTML. console: where to, stdout by default.
     """
     from .show import Screen
     from .words import Methods, Own, Step, Usage, Worked, read
@@ -42,9 +42,14 @@ def explain(words: Sequence[str], console: Console | None = None) -> int:
             from .own import show as show_own
 
             show_own(console, wanted)
-        case Step(folder, number, question):
+        case Step(folder, number, question, html):
+            from .page import put
             from .step import read as read_step
             from .step_view import show as show_step
 
-            show_step(console, read_step(folder, number), question)
+            record = read_step(folder, number)
+            page = put(record, folder, question, html)  # first: the screen's reader may go away
+            show_step(console, record, question)
+            console.print()
+            console.print(page, style="dim", soft_wrap=True)
     return 0

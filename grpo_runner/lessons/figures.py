@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..algorithm import ESTIMATORS, advantages, clipped_surrogate, token_ratio, token_weights
+from ..algorithm import weigh as weigh_rollout
 from ..objectives import Objective
 
 
@@ -29,11 +30,12 @@ def weigh(
     """(advantages_N, per_token_N, total_N, norm_N): an answer's advantage, the weight of each of its tokens, their sum.
 
     All tokens of an answer weigh the same before clipping and KL. total_N has its sign; norm_N is the loss norm alone.
+    A reward of NaN marks an excluded answer: it weighs 0 and counts nowhere.
     """
-    advantages_QG = advantages(rewards_QG, objective.baseline, objective.scale, objective.ddof, objective.eps)
-    advantages_N = advantages_QG.flatten()
-    weights_NT, norm_NT = token_weights(advantages_N, mask_of(lengths_N), minibatches, objective.norm, objective.budget)
-    return advantages_N, weights_NT[:, 0], weights_NT.sum(dim=1), norm_NT[:, 0]
+    mask_NT = mask_of(lengths_N) & ~rewards_QG.isnan().reshape(-1, 1)
+    found = weigh_rollout(rewards_QG, mask_NT, minibatches, objective)
+    weights_NT, norm_NT = found.weights_NT, found.norm_NT
+    return found.advantages_QG.flatten(), weights_NT[:, 0], weights_NT.sum(dim=1), norm_NT[:, 0]
 
 
 def coefficients(
@@ -83,8 +85,8 @@ def length_table(signed_lengths: Sequence[tuple[float, int]], norm: str, budget:
     """(weight per token, weight of the answer) for each (advantage, length), each its own optimizer batch."""
     advantages_N = torch.tensor([advantage for advantage, _ in signed_lengths], dtype=torch.float64)
     lengths_N = torch.tensor([length for _, length in signed_lengths])
-    alone = [torch.tensor([row]) for row in range(len(signed_lengths))]
-    weights_NT, _ = token_weights(advantages_N, mask_of(lengths_N), alone, norm, budget)
+    rows_N = torch.arange(len(signed_lengths))
+    weights_NT, _ = token_weights(advantages_N, mask_of(lengths_N), rows_N, list(rows_N.split(1)), norm, budget)
     return list(zip(weights_NT[:, 0].tolist(), weights_NT.sum(dim=1).tolist(), strict=True))
 
 

@@ -38,7 +38,7 @@ METHODS = (
     Method("PPO", "the policy's", "model, KL in it", "A_t by GAE, with a value model", f"{_A1} eq. 15-18", None),
     Method(
         "GRPO, outcome", "G by the policy", "model (here: rule)", "(r_i - mean r)/std r + β(π_ref/π - 1)",
-        f"{_A1} eq. 19-21; 4.1.2", "advantage=grpo loss_norm=sequence_mean beta=deepseek_math",
+        f"{_A1} eq. 19-21; 4.1.2", "experiment=grpo",
     ),
     Method(
         "GRPO, process", "G by the policy", "model, each step",
@@ -50,7 +50,7 @@ METHODS = (
     ),
     Method(
         "RLOO", "G by the policy", "rule or model", "r_i - mean of the other r, over no |o|", "Kool et al. 2019",
-        "advantage=rloo loss_norm=constant beta=no_kl",
+        "experiment=rloo",
     ),
     Method(
         "REINFORCE", "the policy's", "any", "r, over no |o|", "Sutton & Barto 13.3",
@@ -58,17 +58,18 @@ METHODS = (
     ),
     Method(
         "DAPO", "G by the policy, refilled till they differ", "rule, overlong penalty",
-        "GRPO's without KL, clip 0.2 below and 0.28 above; over all tokens", "arXiv 2503.14476 eq. 8, 9", None,
+        "GRPO's without KL, clip 0.2 below and 0.28 above; over the tokens of the group, not of the answer",
+        "arXiv 2503.14476 eq. 8-13", "experiment=dapo",
     ),
     Method(
         "GSPO", "G by the policy", "rule",
         "GRPO's without KL, times s = (π/π_old)^(1/|o|), clipped for the whole answer",
-        "arXiv 2507.18071 eq. 5, 7", "clip=gspo optim.updates_per_rollout=4 optim.minibatch=group beta=no_kl",
+        "arXiv 2507.18071 eq. 5, 7", "experiment=gspo",
     ),
     Method(
         "CISPO", "G by the policy", "rule",
         "GRPO's without KL, times clip(π/π_old) as a constant; over all tokens", "arXiv 2506.13585 eq. 4, 5",
-        "clip=cispo loss_norm=token_mean optim.updates_per_rollout=4 optim.minibatch=group beta=no_kl",
+        "experiment=cispo",
     ),
 )  # fmt: skip
 

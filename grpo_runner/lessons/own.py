@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
 import torch
 from rich.console import Console
 from rich.table import Table
@@ -22,10 +26,12 @@ def objectives(own: Own) -> list[tuple[str, Objective]]:
 
 def show(console: Console, own: Own) -> None:
     """One table an objective."""
-    count = len(own.rewards)
-    lead = f"A group of {count} answers, as the whole optimizer batch: a mean over answers divides by {count}."
+    count, counted = len(own.rewards), sum(reward is not None for reward in own.rewards)
+    lead = f"A group of {count} answers, as the whole optimizer batch: a mean over answers divides by {counted}."
     console.print(Text(lead, style="bold"))
-    notes = ["weight: what multiplies ∇log π, the same for every token of an answer before clipping and KL"]
+    out = f"excluded: {count - counted}; neither in the baseline nor in the loss, as if never sampled"
+    notes = [out] if counted < count else []
+    notes.append("weight: what multiplies ∇log π, the same for every token of an answer before clipping and KL")
     if _moved(own):
         notes.append(f"coefficient: autograd's, with {_parts(own)}")
     if own.beta > 0 and own.ref_ratio is None:
@@ -53,23 +59,28 @@ def _parts(own: Own) -> str:
 
 def _answers(own: Own, objective: Objective) -> Table:
     count = len(own.rewards)
-    rewards_QG = torch.tensor([own.rewards], dtype=torch.float64)
-    lengths_N = torch.tensor(own.lengths)
-    advantages_N, token_N, total_N, norm_N = figures.weigh(rewards_QG, lengths_N, objective, [torch.arange(count)])
+    rewards_QG = torch.tensor([[math.nan if reward is None else reward for reward in own.rewards]], dtype=torch.float64)
+    rows = (~rewards_QG[0].isnan()).nonzero().squeeze(1)  # the whole optimizer batch
+    advantages_N, token_N, total_N, norm_N = figures.weigh(rewards_QG, torch.tensor(own.lengths), objective, [rows])
+
+    def counted(write: Callable[[Any], str], values: Iterable[Any]) -> list[str]:
+        """A dash for an answer that is excluded: it has none, which is not a 0."""
+        return ["-" if reward is None else write(value) for reward, value in zip(own.rewards, values, strict=True)]
+
     columns = [
         ["\nanswer", *(str(place + 1) for place in range(count))],
-        ["\nreward", *(f"{reward:g}" for reward in own.rewards)],
+        ["\nreward", *("excluded" if reward is None else f"{reward:g}" for reward in own.rewards)],
         ["\ntokens", *map(str, own.lengths)],
-        ["\nadvantage", *map(signed, advantages_N.tolist())],
-        ["weight of\na token", *map(compact, token_N.tolist())],
-        ["weight of\nthe answer", *map(compact, total_N.tolist())],
-        ["\nshare", *map(share, figures.shares(total_N))],
+        ["\nadvantage", *counted(signed, advantages_N.tolist())],
+        ["weight of\na token", *counted(compact, token_N.tolist())],
+        ["weight of\nthe answer", *counted(compact, total_N.tolist())],
+        ["\nshare", *counted(share, figures.shares(total_N))],
     ]
     if _moved(own):
         ratio_N = torch.tensor(own.ratio or (1.0,) * count, dtype=torch.float64)
         ref_N = torch.tensor(own.ref_ratio or (1.0,) * count, dtype=torch.float64)
         _, found_N = figures.coefficients(token_N, norm_N, ratio_N, ref_N, own.beta, own.low, own.high)
-        columns.append(["coefficient\nof a token", *map(compact, found_N.tolist())])
+        columns.append(["coefficient\nof a token", *counted(compact, found_N.tolist())])
     made = table(*(column[0] for column in columns))
     for row in zip(*(column[1:] for column in columns), strict=True):
         made.add_row(*row)

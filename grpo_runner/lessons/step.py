@@ -1,8 +1,9 @@
-"""What a run recorded of one step's answers, and what each of them weighed, recomputed from rewards and lengths."""
+"""What a run recorded of one step's answers and tokens, and what each answer weighed, recomputed from the rewards."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,13 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import checks, validate
-from ..errors import InputError
+from .. import advice, validate
+from ..errors import InputError, nearest
 from ..objectives import Objective, preset
 from ..policy.batch import minibatches
 from ..schema import RunConfig
 from ..tracking import read_questions
-from . import figures
+from . import figures, tokens
+from .show import one_line
 
 _NAME = re.compile(r"step_(\d+)\.jsonl\.zst")
 _MOST_SHOWN = 12
@@ -40,6 +42,7 @@ class Column:
 class StepRecord:
     """rows: the answers as recorded, in the order of (slot, sample); columns: the run's objective first.
 
+    included: whether each answer counted; tokens: what was recorded of each answer's, None where nothing was computed.
     question_weights: of each slot, from questions.parquet; empty where it has none. notes: what a reader should know.
     """
 
@@ -47,9 +50,33 @@ class StepRecord:
     method: str
     rows: Sequence[Mapping[str, Any]]
     group_size: int
+    included: Sequence[bool]
+    tokens: Sequence[tokens.Tokens | None]
     columns: Sequence[Column]
     question_weights: Mapping[int, float]
     notes: Sequence[str]
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether the run recorded the tokens of this step."""
+        return any(tokens.recorded(row) for row in self.rows)
+
+    def slots(self, question: str | None) -> list[int]:
+        """The slots of a question, or all of them. Raises InputError for an id that the step does not have."""
+        ids = [row["question_id"] for row in self.rows[:: self.group_size]]
+        slots = [slot for slot, name in enumerate(ids) if question in (None, name)]
+        if not slots:
+            names = list(dict.fromkeys(map(one_line, ids)))
+            shown = ", ".join(names[:8]) + (f", … ({len(names)} in all)" if len(names) > 8 else "")
+            raise InputError(
+                f'Step {self.number} has no question "{one_line(question or "")}". It has: {shown}.'
+                f"{nearest(question or '', names)}"
+            )
+        return slots
+
+    def of(self, slot: int) -> range:
+        """The rows of a slot."""
+        return range(slot * self.group_size, (slot + 1) * self.group_size)
 
 
 def read(folder: Path, number: int | None) -> StepRecord:
@@ -58,14 +85,24 @@ def read(folder: Path, number: int | None) -> StepRecord:
     rows = _rows(_file(folder, number, config))
     assert number is not None  # _file names the kept steps otherwise
     size = _group_size(rows, folder, number)
-    rewards_QG = torch.tensor([row["reward"] for row in rows], dtype=torch.float64).view(-1, size)
+    counted = [tokens.included(row) for row in rows]
+    rewards = [row["reward"] if wanted else math.nan for row, wanted in zip(rows, counted, strict=True)]
+    rewards_QG = torch.tensor(rewards, dtype=torch.float64).view(-1, size)
     columns = weigh_all(config, number, rewards_QG, torch.tensor([row["tokens"] for row in rows]))
     table = read_questions(folder)
     names = ("step", "slot", "weight")
     recorded = zip(*(table[name].to_pylist() for name in names), strict=True) if table.num_rows else ()
-    weights = {slot: weight for step, slot, weight in recorded if step == number}
+    weights = {slot: weight for step, slot, weight in recorded if step == number and weight is not None}
     return StepRecord(
-        number, checks.method_name(config), rows, size, columns, weights, _notes(rows, columns[0], weights, size)
+        number=number,
+        method=advice.method_name(config),
+        rows=rows,
+        group_size=size,
+        included=counted,
+        tokens=[tokens.read(row) for row in rows],
+        columns=columns,
+        question_weights=weights,
+        notes=_notes(rows, columns[0], weights, size),
     )
 
 
@@ -79,12 +116,11 @@ def run_objective(config: RunConfig) -> Objective:
 def weigh_all(config: RunConfig, step: int, rewards_QG: Tensor, lengths_N: Tensor) -> list[Column]:
     """The run's objective, then GRPO, Dr. GRPO and leave-one-out on the same answers; the run's stands once.
 
-    The optimizer batches are those that trained. GRPO's std follows the run's ddof and eps where the run has a std.
+    The optimizer batches are those that trained; an excluded answer (a reward of NaN) is in none of them. GRPO's std
+    follows the run's ddof and eps where the run has a std.
     """
-    optim, own = config.optim, run_objective(config)
-    parts = minibatches(
-        rewards_QG.numel(), rewards_QG.shape[1], optim.updates_per_rollout, optim.minibatch, config.seed, step
-    )
+    optim, own, included_N = config.optim, run_objective(config), ~rewards_QG.isnan().flatten()
+    parts = minibatches(included_N, rewards_QG.shape[1], optim.updates_per_rollout, optim.minibatch, config.seed, step)
     ddof, eps = (own.ddof, own.eps) if own.scale != "none" else (0, 0.0)
     others = [preset(name, ddof, eps, own.budget) for name in ("grpo", "dr_grpo", "rloo")]
     same = [other for other in others if other.same_weights(own)]
@@ -122,13 +158,23 @@ def _rows(path: Path) -> list[dict[str, Any]]:
         # JSON may hold U+2028 and its like as they are: only a line feed ends a row
         rows = [json.loads(line) for line in text.split("\n") if line]
         for row in rows:
-            wanted = (int(row["slot"]), int(row["sample"]), int(row["tokens"]), float(row["reward"]))
-            texts = (row["question_id"], row["question"], row["completion"], row["status"])
-            if min(wanted[:2]) < 0 or not 0 < wanted[2] <= 10**6 or not all(isinstance(text, str) for text in texts):
-                raise ValueError
-    except (OSError, zstandard.ZstdError, ValueError, KeyError, TypeError):
+            _check(row)
+    except (OSError, zstandard.ZstdError, ValueError, ArithmeticError, KeyError, TypeError, AttributeError):
         raise InputError(f"{path}: not readable as the answers of a step; the file was damaged or changed.") from None
     return sorted(rows, key=lambda row: (row["slot"], row["sample"]))
+
+
+def _check(row: Mapping[str, Any]) -> None:
+    """Raises one of several errors where a row is not an answer."""
+    places, texts = ("slot", "sample", "tokens"), ("question_id", "question", "completion", "status")
+    if not all(type(row[key]) is int for key in places) or not all(isinstance(row[key], str) for key in texts):
+        raise ValueError
+    if min(row["slot"], row["sample"]) < 0 or not 0 < row["tokens"] <= 10**6:
+        raise ValueError
+    if row["reward"] is not None and not math.isfinite(row["reward"]):
+        raise ValueError
+    tokens.included(row)
+    tokens.read(row)
 
 
 def _group_size(rows: Sequence[Mapping[str, Any]], folder: Path, number: int) -> int:
@@ -143,6 +189,8 @@ def _group_size(rows: Sequence[Mapping[str, Any]], folder: Path, number: int) ->
 def _notes(rows: Sequence[Mapping[str, Any]], own: Column, weights: Mapping[int, float], size: int) -> list[str]:
     """Where the figures do not agree with what the run recorded while it trained."""
     notes = []
+    if not any(map(tokens.recorded, rows)):
+        notes.append("this run did not record tokens: what is shown is of whole answers")
     pairs = zip(own.advantages_N.tolist(), rows, strict=True)
     if any(not _close(found, row["advantage"]) for found, row in pairs if row.get("advantage") is not None):
         notes.append("these advantages are not those that the run recorded: config.yaml or the code has changed since")

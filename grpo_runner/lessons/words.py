@@ -11,25 +11,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputError, nearest
-from ..objectives import PRESETS
+from ..objectives import NORM_WORDS, PRESETS
 
 USAGE = """\
 explain                               the papers' worked numbers on one screen
 explain methods                       every method as a coefficient of grad log pi, and what runs it here
-explain RUN_FOLDER --step N           what each answer of a step weighed, its text coloured by that weight
+explain RUN_FOLDER --step N           what each answer and token of a step got, on the screen and as a page
         [--question ID]               only this question
-explain --rewards 1,0,0,0,0           your own group: what each answer gets
+        [--html FILE]                 the page goes there; left out: RUN_FOLDER/explain/
+explain --rewards 1,0,0,0,0           your own group: what each answer gets; none: an excluded answer
         [--lengths 120,80,300,64,90]  tokens of each answer, EOS included; left out: 1 each
         [--advantage NAME]            {advantages};
                                       left out: the first three
-        [--loss-norm NAME]            {norms}; left out: the method's own
+        [--loss-norm NAME]            {norms};
+                                      left out: the method's own
         [--budget L]                  the constant of the loss norm `constant`; left out: the longest answer
         [--ddof 0|1]                  the group's std divides by G - ddof; left out: 0
         [--beta B] [--ref-ratio R]    the KL term, and pi_ref/pi (one number, or one for each answer)
         [--ratio R] [--clip LOW,HIGH] pi/pi_old (likewise), and the clip range; left out: 0.2"""
 
 MOST_TOKENS, MOST_ANSWERS, LARGEST = 200_000, 1024, 1e9
-NORMS_HINT = "sequence_mean, constant, token_mean, ..."
+NORMS_HINT = ", ".join(NORM_WORDS)
 
 
 @dataclass(frozen=True)
@@ -51,18 +53,22 @@ class Methods:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a run; question: an id, or None for all."""
+    """One step of a run; question: an id, or None for all; html: where the page goes, or None for its usual place."""
 
     folder: Path
     number: int | None
     question: str | None
+    html: Path | None
 
 
 @dataclass(frozen=True)
 class Own:
-    """A group that the user gave. Sequences have one entry for each answer; None is what was left out."""
+    """A group that the user gave. Sequences have one entry for each answer; None is what was left out.
 
-    rewards: tuple[float, ...]
+    A reward of None is an excluded answer.
+    """
+
+    rewards: tuple[float | None, ...]
     lengths: tuple[int, ...]
     advantage: str | None
     loss_norm: str | None
@@ -79,7 +85,7 @@ OWN_FLAGS = (
     "--rewards", "--lengths", "--advantage", "--loss-norm", "--budget", "--ddof", "--beta", "--ref-ratio", "--ratio",
     "--clip",
 )  # fmt: skip
-STEP_FLAGS = ("--step", "--question")
+STEP_FLAGS = ("--step", "--question", "--html")
 
 
 def read(words: Sequence[str]) -> Usage | Worked | Methods | Step | Own:
@@ -105,19 +111,25 @@ def _step(folder: str, flags: dict[str, str]) -> Step:
     number = flags.get("--step")
     if number is not None and not (number.isascii() and number.isdecimal()):
         raise InputError(f'--step {number}: "{number}" is not a step. Allowed: a whole number of at least 0.')
-    return Step(Path(folder), None if number is None else int(number), flags.get("--question"))
+    html = flags.get("--html")
+    if html is not None and (not html or Path(html).is_dir() or not Path(html).parent.is_dir()):
+        raise InputError(f"--html {html}: not a place for a file. Allowed: a file's name, in a folder that is there.")
+    question = flags.get("--question")
+    return Step(Path(folder), None if number is None else int(number), question, None if html is None else Path(html))
 
 
 def _own(flags: dict[str, str]) -> Own:
     if "--rewards" not in flags:
         raise InputError("--rewards is missing: the rewards of one group, such as --rewards 1,0,0,0,0.")
-    rewards = _numbers("--rewards", flags["--rewards"], -LARGEST)
+    rewards = _rewards(flags["--rewards"])
     count = len(rewards)
     if not 2 <= count <= MOST_ANSWERS:
         raise InputError(
             f"--rewards has {count} reward{'s'[: count != 1]}. Allowed: 2 to {MOST_ANSWERS}, since a group is what an "
             "answer is compared with."
         )
+    if all(reward is None for reward in rewards):
+        raise InputError("--rewards: every answer is excluded, so there is nothing to weigh. Give at least one reward.")
     lengths = tuple(_whole("--lengths", flags["--lengths"], 1, MOST_TOKENS)) if "--lengths" in flags else (1,) * count
     if len(lengths) != count:
         raise InputError(f"--lengths has {len(lengths)} entries and --rewards has {count}: give one length a reward.")
@@ -180,6 +192,14 @@ def _flags(words: Sequence[str], allowed: Sequence[str], elsewhere: Sequence[str
 def _known(flag: str, name: str | None, names: Iterable[str]) -> None:
     if name is not None and name not in names:
         raise InputError(f'{flag}: no "{name}". Allowed: {", ".join(names)}.{nearest(name, names)}')
+
+
+def _rewards(text: str) -> list[float | None]:
+    """Numbers, with None for an answer that is excluded."""
+    return [
+        None if part.strip().lower() in ("none", "nan") else _numbers("--rewards", part, -LARGEST)[0]
+        for part in text.split(",")
+    ]
 
 
 def _numbers(flag: str, text: str, least: float, above: bool = False) -> list[float]:

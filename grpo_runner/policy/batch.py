@@ -30,26 +30,32 @@ class Batch:
     """All N rows of a rollout, row = slot · G + sample, on the CPU.
 
     mask_NT: True on completion tokens, the EOS included; T is the longest completion of the rollout.
-    question_ids: of each row, for messages.
+    sampled_NT: log-probabilities of the tokens as the engine that drew them had it, 0 outside the mask.
+    groups_N: the slot of each row; question_ids: of each row, for messages.
     """
 
     prompts: tuple[Tensor, ...]
     completions: tuple[Tensor, ...]
     mask_NT: Tensor
+    sampled_NT: Tensor
+    groups_N: Tensor
     question_ids: tuple[str, ...]
-    group_size: int
 
     @classmethod
     def of(cls, groups: Sequence[Group]) -> Batch:
         """Rows in the order of the groups. All groups have the same number of completions."""
         answers = [(group, completion) for group in groups for completion in group.completions]
         lengths_N = torch.tensor([len(completion.token_ids) for _, completion in answers])
+        sampled_NT = torch.zeros(len(answers), int(lengths_N.max()), dtype=torch.float64)
+        for row, (_, completion) in enumerate(answers):
+            sampled_NT[row, : len(completion.logprobs)] = torch.tensor(completion.logprobs, dtype=torch.float64)
         return cls(
             prompts=tuple(torch.tensor(group.prompt_ids, dtype=torch.long) for group, _ in answers),
             completions=tuple(torch.tensor(completion.token_ids, dtype=torch.long) for _, completion in answers),
             mask_NT=torch.arange(int(lengths_N.max()))[None, :] < lengths_N[:, None],
+            sampled_NT=sampled_NT,
+            groups_N=torch.arange(len(answers)) // len(groups[0].completions),
             question_ids=tuple(group.question.id for group, _ in answers),
-            group_size=len(groups[0].completions),
         )
 
     @property
@@ -93,17 +99,18 @@ class Batch:
         )
 
 
-def minibatches(rows: int, group_size: int, updates: int, kind: str, seed: int, step: int) -> list[Tensor]:
-    """Row indices of each optimizer step of a rollout.
+def minibatches(included_N: Tensor, group_size: int, updates: int, kind: str, seed: int, step: int) -> list[Tensor]:
+    """Row indices of each optimizer step of a rollout; rows that are not included (False) are in none.
 
     `whole`: every update sees all rows (μ of DeepSeekMath's Algorithm 1). `response`: a permutation of the rows cut
     into `updates` parts, groups split over them (Oat-Zero). `group`: the same with whole groups.
     """
+    rows = included_N.nonzero().squeeze(1)
     if kind == "whole":
-        return [torch.arange(rows)] * updates
-    units = rows if kind == "response" else rows // group_size
-    order = torch.from_numpy(generator(seed, "minibatch", step).permutation(units))
+        return [rows] * updates
+    units = rows if kind == "response" else (rows // group_size).unique()
+    order = units[torch.from_numpy(generator(seed, "minibatch", step).permutation(len(units)))]
     parts = torch.tensor_split(order, updates)
     if kind == "response":
         return [part.sort().values for part in parts]
-    return [(part.sort().values[:, None] * group_size + torch.arange(group_size)).flatten() for part in parts]
+    return [rows[torch.isin(rows // group_size, part)] for part in parts]

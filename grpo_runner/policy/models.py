@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
-from contextlib import AbstractContextManager, nullcontext
+import json
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import nn
 
 from ..errors import InputError
@@ -115,7 +115,8 @@ def forward_keywords(model: Any) -> frozenset[str]:
 
 
 def attach_lora(model: Any, config: LoraConfig, seed: int) -> nn.Module:
-    """Freeze the base and add a LoRA adapter (fp32 also on a bf16 base); B is 0 at first, so the policy is the base.
+    """Freeze the base and add a LoRA adapter (fp32 also on a bf16 base); B is 0 at first, so the policy is the base,
+    or the tensors of `config.adapter`.
 
     A is drawn under `seed` without touching the caller's generator. Raises InputError when targets match no module.
     """
@@ -133,7 +134,7 @@ def attach_lora(model: Any, config: LoraConfig, seed: int) -> nn.Module:
     try:
         with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if torch.cuda.is_available() else []):
             torch.manual_seed(seed)
-            return get_peft_model(model, settings)
+            policy = get_peft_model(model, settings)
     except ValueError as error:
         kinds = sorted(
             {name.rsplit(".", 1)[-1] for name, module in model.named_modules() if isinstance(module, nn.Linear)}
@@ -142,18 +143,38 @@ def attach_lora(model: Any, config: LoraConfig, seed: int) -> nn.Module:
             f"lora.targets={shown(config.targets)}: no such modules in this model.\n"
             f"Allowed: all-linear, or names of {', '.join(kinds)}."
         ) from error
+    if config.adapter is not None:
+        tensors = read_adapter(Path(config.adapter), policy, config, "lora.adapter")
+        with torch.no_grad():
+            for name, parameter in policy.named_parameters():
+                if name in tensors:
+                    parameter.copy_(tensors[name])
+    return policy
 
 
-class Reference:
-    """The reference policy: the same model with its adapter off, or a frozen copy under full fine-tuning.
+def read_adapter(folder: Path, policy: Any, config: LoraConfig, key: str) -> dict[str, torch.Tensor]:
+    """Tensors of the LoRA adapter in a folder, by the names of the policy's parameters, on its device.
 
-    `model` is what to call inside `active()`. With beta 0 there is none, and no memory is spent on it.
+    Raises InputError, naming `key`, unless the folder holds an adapter of the shape that the configuration asks for:
+    `lora.rank` and `lora.alpha` would otherwise say what is not so.
     """
-
-    def __init__(self, policy: Any, lora: bool) -> None:
-        self._disable = policy.disable_adapter if lora else nullcontext
-        self.model = policy if lora else copy.deepcopy(policy).requires_grad_(False)
-
-    def active(self) -> AbstractContextManager[Any]:
-        """Within this context, `model` computes as the reference."""
-        return self._disable()
+    folder = folder.expanduser()
+    try:
+        settings = json.loads((folder / "adapter_config.json").read_text())
+        tensors = load_file(folder / "adapter_model.safetensors")
+    except (OSError, ValueError, SafetensorError) as error:
+        raise InputError(
+            f"{key}={folder}: not the folder of a LoRA adapter ({type(error).__name__}).\n"
+            "It needs adapter_config.json and adapter_model.safetensors, such as a run's adapter/."
+        ) from error
+    for ours, theirs, wanted in (("rank", "r", config.rank), ("alpha", "lora_alpha", config.alpha)):
+        if settings.get(theirs) != wanted:
+            raise InputError(f"{key}={folder}: the adapter has lora.{ours}={settings.get(theirs)}, the run {wanted}.")
+    if odd := [name for name in ("use_dora", "use_rslora", "modules_to_save", "rank_pattern") if settings.get(name)]:
+        raise InputError(f"{key}={folder}: adapters with {odd[0]} are not supported.")
+    named = {name: parameter for name, parameter in policy.named_parameters() if parameter.requires_grad}
+    found = {name: tensors.pop(name.replace(".default.", "."), None) for name in named}
+    fits = all(value is not None and value.shape == named[name].shape for name, value in found.items())
+    if not fits or tensors:
+        raise InputError(f"{key}={folder}: the adapter is for other modules than lora.targets={shown(config.targets)}.")
+    return {name: value.to(named[name]) for name, value in found.items() if value is not None}

@@ -1,9 +1,9 @@
-"""One rollout's update: token weights × clipped ratio, minus beta × KL, over one or more optimizer steps."""
+"""One rollout's update: the gradient of `loss_of`, micro-batch by micro-batch, over one or more optimizer steps."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -11,30 +11,38 @@ import torch
 from torch import Tensor, nn
 
 from .. import rng
-from ..algorithm import ESTIMATORS, SURROGATES, Range
+from ..algorithm import reward_penalty
 from ..errors import NonFiniteError
 from ..schema import OptimConfig, RunConfig
 from .batch import Batch
-from .logprobs import completion_logprobs
-from .models import Reference
+from .logprobs import completion_logprobs, logprobs_and_entropy
+from .loss import Given, loss_of
+from .reference import Reference, trainable
+from .tally import Tally, TokenRecord
 
 
 @dataclass(frozen=True)
 class Update:
     """What an update saw. A value that was not computed (KL at beta 0, ratios of a skipped step) is None, not 0.
 
-    kl, ratio_mean, clip_fraction: means over the tokens of all optimizer steps; with beta 0 only tokens that carry
-    weight are computed, and the ratio is of those. kl_N: of each row, (N,). grad_norm: mean over the optimizer steps
-    that were made, before clipping. updates: optimizer steps made.
+    kl, ratio_mean, clip_fraction, importance_mean, importance_capped, mismatch: means over the tokens of all
+    optimizer steps; where neither KL nor entropy is in the loss, only tokens that carry weight are computed, and the
+    means are over those. mismatch: |log π_old - log μ|, between the trainer's and the engine's log-probability of the
+    same token. kl_N: of each row, (N,). grad_norm: mean over the optimizer steps that were made, before clipping.
+    updates: optimizer steps made. tokens: where they were asked for.
     """
 
     kl: float | None
     kl_N: Tensor | None
     ratio_mean: float | None
     clip_fraction: float | None
+    importance_mean: float | None
+    importance_capped: float | None
+    mismatch: float | None
     grad_norm: float | None
     lr: float
     updates: int
+    tokens: TokenRecord | None = None
 
 
 def learning_rate(config: OptimConfig, update: int, total: int) -> float:
@@ -51,28 +59,36 @@ class Trainer:
 
     def __init__(self, model: nn.Module, pad_id: int, config: RunConfig, device: torch.device, autocast: bool) -> None:
         self.model, self.pad_id, self.config, self.device, self.autocast = model, pad_id, config, device, autocast
-        self.named = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+        self.named = trainable(model)
         optim = config.optim
         self.optimizer = torch.optim.AdamW(
             self.named.values(), lr=optim.lr, betas=optim.betas, eps=optim.eps, weight_decay=optim.weight_decay
         )
-        self.reference = Reference(model, config.lora.enabled) if config.beta.value > 0 else None
+        self.reference = Reference(model, config) if config.beta.value > 0 else None
 
     def update(
-        self, batch: Batch, minibatches: Sequence[Tensor], weights_NT: Tensor, norm_NT: Tensor, step: int
+        self,
+        batch: Batch,
+        minibatches: Sequence[Tensor],
+        weights_NT: Tensor,
+        norm_NT: Tensor,
+        step: int,
+        record: bool = False,
     ) -> Update:
         """Make one optimizer step for each minibatch. Raises NonFiniteError before a step that would spoil the policy.
 
-        Where beta is 0, rows without weight are not computed at all, and a minibatch in which nothing has weight makes
-        no optimizer step: parameters and moments stay bit-identical.
+        Rows without weight are not computed at all unless KL or entropy is in the loss, and a minibatch in which
+        nothing has weight makes no optimizer step: parameters and moments stay bit-identical. Excluded rows, for which
+        the norm is 0, are never computed. record: also keep what happened to each token.
         """
-        beta = self.config.beta.value
-        wanted_N = torch.ones(len(batch.completions), dtype=torch.bool) if beta > 0 else weights_NT.abs().sum(1) > 0
+        reference = self.reference if self.config.beta.placement == "loss" else None
+        everywhere = reference is not None or self.config.entropy_bonus > 0
+        wanted_N = (norm_NT if everywhere else weights_NT).abs().sum(1) > 0
         rows = wanted_N.nonzero().squeeze(1)
-        reference_NT = self._scores(batch, rows, self.reference) if self.reference else None
+        reference_NT = self._scores(batch, rows, reference) if reference else None
         old_NT = self._scores(batch, rows, None) if len(minibatches) > 1 else None
 
-        tally = _Tally(batch.mask_NT.shape[0])
+        tally = Tally(batch.mask_NT.shape, record)
         norms: list[float] = []
         rate = self.config.optim.lr
         for number, minibatch in enumerate(minibatches):
@@ -80,19 +96,46 @@ class Trainer:
             minibatch = minibatch[wanted_N[minibatch]]
             if len(minibatch) == 0:
                 continue
-            with differentiated(self.model), self._dropout_draws(step, number):
+            with differentiated(self.model), self.dropout_draws("dropout", step, number):
                 for piece in batch.microbatches(minibatch, self.config.optim.microbatch_tokens):
                     self._backward(batch, piece, weights_NT, norm_NT, old_NT, reference_NT, step, tally)
             norms.append(self._optimizer_step(batch, minibatch, step))
         return Update(
-            kl=tally.mean("kl") if beta > 0 else None,
-            kl_N=tally.kl_N / tally.tokens_N.clamp(min=1) if beta > 0 else None,
+            kl=tally.mean("kl") if reference else None,
+            kl_N=tally.kl_N / tally.tokens_N.clamp(min=1) if reference else None,
             ratio_mean=tally.mean("ratio"),
             clip_fraction=tally.mean("clipped"),
+            importance_mean=tally.mean("importance") if self.config.rollout.importance != "none" else None,
+            importance_capped=tally.mean("capped") if self.config.rollout.importance != "none" else None,
+            mismatch=tally.mean("mismatch"),
             grad_norm=sum(norms) / len(norms) if norms else None,
             lr=rate,
             updates=len(norms),
+            tokens=tally.record,
         )
+
+    def penalty(self, batch: Batch, included_N: Tensor) -> Tensor | None:
+        """(N,) the KL estimate summed over each response's tokens, where `beta.placement` puts it into the reward.
+
+        None where it does not; NaN for rows that are not included, which are not computed.
+        """
+        if self.reference is None or self.config.beta.placement != "reward":
+            return None
+        rows = included_N.nonzero().squeeze(1)
+        policy_NT, reference_NT = self._scores(batch, rows, None), self._scores(batch, rows, self.reference)
+        found_N = reward_penalty(policy_NT, reference_NT, batch.mask_NT, self.config.beta.estimator)
+        return found_N.masked_fill(~included_N, torch.nan)
+
+    def refresh_reference(self, step: int) -> None:
+        """Every `beta.refresh_every` steps, the reference becomes the policy as it stands."""
+        every = self.config.beta.refresh_every
+        if self.reference is not None and every and step and step % every == 0:
+            self.reference.refresh()
+
+    def reference_state(self) -> Mapping[str, Tensor]:
+        """What a checkpoint needs of a reference that moves; nothing for one that the configuration gives again."""
+        moves = self.reference is not None and self.config.beta.refresh_every > 0
+        return self.reference.state() if self.reference is not None and moves else {}
 
     def _backward(
         self,
@@ -103,34 +146,42 @@ class Trainer:
         old_NT: Tensor | None,
         reference_NT: Tensor | None,
         step: int,
-        tally: _Tally,
+        tally: Tally,
     ) -> None:
         """Add the gradient of one micro-batch. Weights carry the whole batch's norm, so the sums simply add up."""
         padded = batch.pad(piece, self.pad_id, self.device)
-        mask_BT = padded.completion_mask
+        mask_BT, entropy_BT = padded.completion_mask, None
         width_T = mask_BT.shape[1]
-
-        with self._precision():
-            logprobs_BT = completion_logprobs(self.model, padded, self.config.temperature).masked_fill(~mask_BT, 0.0)
+        with self.precision():
+            if self.config.entropy_bonus > 0:
+                logprobs_BT, entropy_BT = logprobs_and_entropy(self.model, padded, self.config.temperature)
+                entropy_BT = entropy_BT.masked_fill(~mask_BT, 0.0)
+            else:
+                logprobs_BT = completion_logprobs(self.model, padded, self.config.temperature)
+        logprobs_BT = logprobs_BT.masked_fill(~mask_BT, 0.0)
 
         def here(values_NT: Tensor) -> Tensor:
             return values_NT[piece, :width_T].to(logprobs_BT)
 
-        # with a single update the old policy is the policy: the ratio is 1 and carries the gradient alone
-        old_BT = here(old_NT) if old_NT is not None else logprobs_BT.detach()
-        clip, weights_BT = self.config.clip, here(weights_NT)
-        limits = Range(clip.low, clip.high, clip.dual)
-        found = SURROGATES[clip.kind](logprobs_BT, old_BT, weights_BT, mask_BT, limits)
-        loss = -found.value_NT.sum()
-        kl_BT = torch.zeros_like(logprobs_BT)
-        if reference_NT is not None:
-            kl_BT = ESTIMATORS[self.config.beta.estimator](logprobs_BT, here(reference_NT))
-            loss = loss + self.config.beta.value * (here(norm_NT) * kl_BT).sum()
-        # the ratio is looked at by itself: where a weight is 0, an infinite ratio makes no infinite loss
-        if not (torch.isfinite(loss) and torch.isfinite(found.ratio_NT).all()):
+        given = Given(
+            logprobs=logprobs_BT,
+            # with a single update the old policy is the policy: the ratio is 1 and carries the gradient alone
+            old=here(old_NT) if old_NT is not None else logprobs_BT.detach(),
+            sampled=here(batch.sampled_NT),
+            weights=here(weights_NT),
+            norm=here(norm_NT),
+            mask=mask_BT,
+            reference=here(reference_NT) if reference_NT is not None else None,
+            entropy=entropy_BT,
+        )
+        loss = loss_of(given, self.config)
+        # the ratios are looked at by themselves: where a weight is 0, an infinite ratio makes no infinite loss
+        if not all(torch.isfinite(values).all() for values in (loss.value, loss.ratio, loss.importance)):
             raise _non_finite("loss or ratio", batch, piece, step)
-        loss.backward()
-        tally.add(piece, mask_BT, found.ratio_NT.detach(), kl_BT.detach(), found.clipped_NT)
+        if tally.record is not None:
+            logprobs_BT.register_hook(lambda gradient: tally.keep_tokens(piece, given, loss, gradient, self.config))
+        loss.value.backward()
+        tally.add(piece, given, loss, self.config.rollout.importance_cap)
 
     def _optimizer_step(self, batch: Batch, rows: Tensor, step: int) -> float:
         """Clip, check, step; gives the gradient's norm before clipping.
@@ -160,7 +211,7 @@ class Trainer:
         """(N, T) log-probabilities under the reference, or under the policy as it stands; 0 outside the mask."""
         scores_NT = torch.zeros(batch.mask_NT.shape, dtype=torch.float64)
         model = reference.model if reference else self.model
-        with reference.active() if reference else nullcontext(), self._precision():
+        with reference.active() if reference else nullcontext(), self.precision():
             for piece in batch.microbatches(rows, self.config.optim.microbatch_tokens):
                 padded = batch.pad(piece, self.pad_id, self.device)
                 values_BT = completion_logprobs(model, padded, self.config.temperature)
@@ -169,16 +220,16 @@ class Trainer:
         return scores_NT
 
     @contextmanager
-    def _dropout_draws(self, step: int, number: int) -> Iterator[None]:
-        """Dropout's draws as a function of (seed, step, update), so that a resumed run repeats them."""
+    def dropout_draws(self, purpose: str, step: int, number: int) -> Iterator[None]:
+        """Dropout's draws as a function of (seed, purpose, step, update), so that a resumed run repeats them."""
         if not self.config.lora.dropout:
             yield
             return
         with torch.random.fork_rng(devices=[self.device.index or 0] if self.device.type == "cuda" else []):
-            torch.manual_seed(rng.key(self.config.seed, "dropout", step, number) % 2**63)
+            torch.manual_seed(rng.key(self.config.seed, purpose, step, number) % 2**63)
             yield
 
-    def _precision(self) -> torch.autocast | nullcontext[None]:
+    def precision(self) -> torch.autocast | nullcontext[None]:
         """bf16 arithmetic over fp32 parameters, where those are what is trained (full fine-tuning)."""
         return torch.autocast(self.device.type, torch.bfloat16) if self.autocast else nullcontext()
 
@@ -197,25 +248,6 @@ class Trainer:
             parameter = self.named[name]
             # AdamW keeps its step counter on the CPU
             self.optimizer.state[parameter][slot] = value if slot == "step" else value.to(parameter.device)
-
-
-class _Tally:
-    """Sums over the tokens of all micro-batches, so that means do not depend on how batches were cut."""
-
-    def __init__(self, rows: int) -> None:
-        self.sums = {"kl": 0.0, "ratio": 0.0, "clipped": 0.0}
-        self.tokens = 0
-        self.kl_N, self.tokens_N = torch.zeros(rows, dtype=torch.float64), torch.zeros(rows, dtype=torch.float64)
-
-    def add(self, rows: Tensor, mask: Tensor, ratio: Tensor, kl: Tensor, clipped: Tensor) -> None:
-        for name, values in (("kl", kl), ("ratio", ratio), ("clipped", clipped)):
-            self.sums[name] += float((values * mask).double().sum())
-        self.tokens += int(mask.sum())
-        self.kl_N[rows] += (kl * mask).double().sum(1).cpu()
-        self.tokens_N[rows] += mask.sum(1).cpu()
-
-    def mean(self, name: str) -> float | None:
-        return self.sums[name] / self.tokens if self.tokens else None
 
 
 @contextmanager

@@ -6,9 +6,11 @@
 A user's own part is a Python function named by `reward.function: "package.module:name"` and weighted as
 `reward.parts.function`. It is called once a step, with keyword arguments:
 
-    def name(questions: list[str], golds: list[str], completions: list[str]) -> list[float]
+    def name(questions: list[str], golds: list[str], completions: list[str]) -> list[float | None]
 
 The three lists have one entry a completion (a question with G completions stands G times), and so has the answer.
+None in place of a number says that this completion cannot be scored: it then has no reward and is left out of the
+update, and of the baseline of its group. NaN stops the run: it is a fault, not an answer.
 """
 
 from __future__ import annotations
@@ -41,13 +43,14 @@ class Row:
     verdict: Verdict
 
 
-Part = Callable[[Sequence[Row], RewardConfig], list[float]]
+Part = Callable[[Sequence[Row], RewardConfig], Sequence[float | None]]
 
 
 def correct(rows: Sequence[Row], config: RewardConfig) -> list[float]:
     """1 for a right answer, else 0. With `reward.truncated: zero` a truncated completion has 0 even if it is right.
 
-    Zero is what Oat-Zero does (understand_r1_zero/train_zero_math.py, step()); accuracy is not touched by it.
+    Zero is what Oat-Zero does (understand_r1_zero/train_zero_math.py, step()); accuracy is not touched by it. Under
+    `mask` it has its reward, and is then excluded from the update.
     """
     lost = config.truncated == "zero"
     return [float(row.verdict.correct and not (lost and row.completion.truncated)) for row in rows]
@@ -58,7 +61,7 @@ def form(rows: Sequence[Row], config: RewardConfig) -> list[float]:
     return [float(offer(row.completion.text, config.extract).in_form) for row in rows]
 
 
-def function(rows: Sequence[Row], config: RewardConfig) -> list[float]:
+def function(rows: Sequence[Row], config: RewardConfig) -> list[float | None]:
     """The user's own part; see the module's docstring. Raises InputError or NonFiniteError for a bad answer."""
     name = str(config.function)
     call = _imported(name)
@@ -84,14 +87,21 @@ def function(rows: Sequence[Row], config: RewardConfig) -> list[float]:
         )
     if len(values) != len(rows):
         raise InputError(f"reward.function {name} returned {len(values)} values for {len(rows)} completions.")
-    return [_number(value, name, row) for value, row in zip(values, rows, strict=True)]
+    return [None if value is None else _number(value, name, row) for value, row in zip(values, rows, strict=True)]
+
+
+def overlong(length: int, budget: int, buffer: int) -> float:
+    """DAPO's soft punishment (arXiv 2503.14476 eq. 13): 0 up to budget - buffer tokens, then linearly down to -1."""
+    return min(0.0, (budget - buffer - length) / buffer)
 
 
 PARTS: Mapping[str, Part] = {"correct": correct, "format": form, "function": function}
 
 
-def build(config: RewardConfig) -> RewardOf:
-    """The reward function of a run. Raises InputError for an unknown part, or a function that cannot be imported.
+def build(config: RewardConfig, budget: int) -> RewardOf:
+    """The reward function of a run; budget: the tokens that an answer may have.
+
+    Raises InputError for an unknown part, or a function that cannot be imported.
 
     That `reward.function` and its weight go together is held by checks.py, with the other rules between keys.
     """
@@ -110,10 +120,15 @@ def build(config: RewardConfig) -> RewardOf:
             for completion, verdict in zip(group.completions, graded, strict=True)
         ]
         parts = {name: PARTS[name](rows, config) for name in config.parts}
+        weights = dict(config.parts)
+        if config.truncated == "soft":
+            buffer = config.overlong_buffer or budget
+            parts["overlong"] = [overlong(len(row.completion.token_ids), budget, buffer) for row in rows]
+            weights["overlong"] = 1.0
         rewards = iter(
             [
                 Reward(
-                    total=_total([config.parts[name] * values[index] for name, values in parts.items()], row),
+                    total=_total([(weights[name], values[index]) for name, values in parts.items()], row),
                     parts={name: values[index] for name, values in parts.items()},
                 )
                 for index, row in enumerate(rows)
@@ -143,9 +158,12 @@ def _imported(path: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def _total(weighted: Sequence[float], row: Row) -> float:
+def _total(weighed: Sequence[tuple[float, float | None]], row: Row) -> float | None:
+    values = [weight * value for weight, value in weighed if value is not None]
+    if len(values) < len(weighed):
+        return None
     try:
-        total = math.fsum(weighted)
+        total = math.fsum(values)
     except (OverflowError, ValueError):  # of finite terms, and of inf - inf
         total = math.inf
     if not abs(total) <= LARGEST:

@@ -15,8 +15,8 @@ class Tracker(Protocol):
     bare `return`, since mypy takes a body of a docstring alone for an abstract method).
 
     Order of calls: `start` once; then, for step k, `evaluation(k)` if one is due (made before the update of step k, or
-    after the last update with k = steps), `questions(k)`, `completions(k)`, `step(k)`; `finish` once, also after a
-    failure.
+    after the last update with k = steps), `questions(k)`, `completions(k)`, `probe(k)` where one is due, `step(k)`;
+    `finish` once, also after a failure.
     """
 
     def start(self, config: RunConfig, resumed_at: int | None) -> None:
@@ -41,6 +41,14 @@ class Tracker(Protocol):
 
     def completions(self, step: int, rows: Sequence[Row]) -> None:
         """One row an answer of this step; kept by `tracking.completions_every`."""
+        return
+
+    def probe(self, step: int, row: Row) -> None:
+        """How the gradients of other objectives would have stood to each other on the rollout of this step.
+
+        norm: objective -> norm; cosine: "a~b" -> cosine; groups: one dict a question with slot, question_id,
+        success_rate and its own cosine. Objectives are keys of `objectives.NAMED`; a value is a number or None.
+        """
         return
 
     def finish(self, summary: Row) -> None:
@@ -73,6 +81,10 @@ class Trackers(Tracker):
     def completions(self, step: int, rows: Sequence[Row]) -> None:
         for member in self.members:
             member.completions(step, rows)
+
+    def probe(self, step: int, row: Row) -> None:
+        for member in self.members:
+            member.probe(step, row)
 
     def finish(self, summary: Row) -> None:
         """Every member is finished even when one fails; then the first failure is raised."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,15 @@ def number(value: object, name: str, step: int) -> int | float | None:
     if not math.isfinite(value):
         raise NonFiniteError(f"{name} at step {step} is {value}; it was not written. The last checkpoint is kept.")
     return value
+
+
+def plain(value: object, name: str, step: int) -> object:
+    """Nested mappings and sequences with every number as `number` has it; strings, bools and None as they are."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item, f"{name}.{key}", step) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item, name, step) for item in value]
+    return value if isinstance(value, str | bool) else number(value, name, step)
 
 
 def encode(rows: Sequence[Row]) -> bytes:

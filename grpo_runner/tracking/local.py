@@ -1,21 +1,24 @@
-"""The files of a run folder that are always written: metrics, evaluations, question rows, completions, the picture."""
+"""The files of a run folder that are always written: metrics, evaluations, question rows, completions, the charts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from ..errors import InputError
 from ..files import disk_errors, write_atomic
 from ..schema import RunConfig
 from . import jsonl
 from .base import Row, Tracker
-from .questions import QuestionLog, read_questions
+from .questions import PARQUET, QuestionLog, read_questions
 
-METRICS, EVALS, COMPLETIONS, PICTURE = "metrics.jsonl", "evals.jsonl", "completions", "weights.png"
+METRICS, EVALS, PROBE, COMPLETIONS = "metrics.jsonl", "evals.jsonl", "probe.jsonl", "completions"
+PICTURES = ("weights", "weight_by_length", "cumulative_weight", "probe")  # each NAME.png, and the key NAME in W&B
+PAGE = "charts.html"
 
-# Keys come in this order, `reward/<part>` after `reward/mean` and keys not named here after these, both by name;
-# `time/…` keys come last, so that rows can be compared with times left aside.
+# Keys come in this order, `reward/<part>` after `reward/mean` and keys not named here after these, both by name; then
+# `probe/…`. `time/…` keys come last, so that rows can be compared with times left aside.
 _ORDER = [
     "reward/mean",
     "accuracy",
@@ -27,15 +30,40 @@ _ORDER = [
     "no_answer",
     "timeout",
     "error",
+    "excluded",
+    "unscored",
+    "refills",
+    "groups/kept",
     "kl",
     "entropy",
     "clip_fraction",
     "ratio/mean",
+    "importance/mean",
+    "importance/capped",
+    "mismatch",
     "grad_norm",
     "lr",
     "zero_variance_fraction",
     "weight/total",
+    "weight/gini",
+    "weight/top_tenth",
+    "weight/gini_grpo",
+    "weight/top_tenth_grpo",
+    "weight/gini_dr_grpo",
+    "weight/top_tenth_dr_grpo",
+    "weight/gini_rloo",
+    "weight/top_tenth_rloo",
 ]
+
+
+def picture(name: str) -> str:
+    """The file of a picture in the run folder."""
+    return f"{name}.png"
+
+
+def probe_rows(run_dir: Path) -> list[dict[str, Any]]:
+    """The rows of probe.jsonl, in order; none where there is no such file."""
+    return [row for _, row in jsonl.whole_lines(run_dir / PROBE)]
 
 
 def wants_completions(config: RunConfig, step: int) -> bool:
@@ -48,8 +76,8 @@ def ordered(step: int, metrics: Row) -> dict[str, object]:
     """One row of metrics.jsonl or evals.jsonl: `step`, then the keys in their fixed order, as plain numbers."""
 
     def place(key: str) -> tuple[int, int, str]:
-        if key.startswith("time/"):
-            return 2, 0, key
+        if key.startswith(("probe/", "time/")):
+            return 2 + key.startswith("time/"), 0, key
         if key in _ORDER:
             return 0, _ORDER.index(key), ""
         return (0, 0, key) if key.startswith("reward/") else (1, 0, key)
@@ -75,7 +103,10 @@ class LocalTracker(Tracker):
                 number = path.name.removeprefix("step_").split(".")[0]
                 if number.isdecimal() and int(number) >= first:
                     path.unlink()
-        for name in (METRICS, EVALS):
+            if first == 0:
+                for name in (PROBE, PAGE, *map(picture, PICTURES)):
+                    (self._dir / name).unlink(missing_ok=True)
+        for name in (METRICS, EVALS, PROBE):
             jsonl.keep_before(self._dir / name, first)
         self._log = QuestionLog(self._dir)
         self._log.start(first)
@@ -114,11 +145,18 @@ class LocalTracker(Tracker):
             path.parent.mkdir(exist_ok=True)
         write_atomic(path, data)
 
+    def probe(self, step: int, row: Row) -> None:
+        values = jsonl.plain(row, "probe", step)
+        assert isinstance(values, dict)
+        jsonl.append(self._dir / PROBE, jsonl.encode([{"step": step} | values | {"step": step}]))
+
     def finish(self, summary: Row) -> None:
         from . import charts
 
         self._log.finish()
-        table = read_questions(self._dir)
-        if table.num_rows:
-            picture = charts.png(charts.weight_scatter(table, self._config.advantage, self._config.loss_norm))
-            write_atomic(self._dir / PICTURE, picture)
+        drawn = charts.draw(self._config, read_questions(self._dir), probe_rows(self._dir))
+        for name, data in drawn.items():
+            write_atomic(self._dir / picture(name), data)
+        if drawn:
+            files = [name for name in (PARQUET, METRICS, EVALS, PROBE, "config.yaml") if (self._dir / name).exists()]
+            write_atomic(self._dir / PAGE, charts.page(self._config, drawn, files))

@@ -4,6 +4,8 @@ Rows go to a journal, `questions.jsonl`, appended and synced a step at a time. W
 the Parquet file it is folded into it, so each row is rewritten O(log n) times in all, never once a step. A kill between
 "new Parquet file in place" and "journal removed" leaves rows in both: journal rows whose step the Parquet file already
 has are ignored. `finish` folds the rest in; the final bytes depend on the rows alone, not on when folding happened.
+
+A folder written before a column was added is read with nulls there, and a resume leaves those of its old rows null.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from ..files import disk_errors, write_atomic
@@ -30,6 +32,7 @@ COLUMNS: dict[str, tuple[str, bool]] = {
     "gold": ("string", False),
     "successes": ("int64", False),
     "group_size": ("int64", False),
+    "included": ("int64", True),  # answers in the loss: group_size less those excluded
     "success_rate": ("float64", False),
     "reward_mean": ("float64", True),
     "reward_std": ("float64", True),  # within the group
@@ -41,6 +44,14 @@ COLUMNS: dict[str, tuple[str, bool]] = {
     "weight_down": ("float64", True),
     "weight_per_token_right": ("float64", True),
     "weight_per_token_wrong": ("float64", True),
+    "cumulative_weight": ("float64", True),  # of this question_id, over the run up to this row; summed here
+    "weight_grpo": ("float64", True),  # what GRPO would have given the same answers; likewise the next two
+    "weight_dr_grpo": ("float64", True),
+    "weight_rloo": ("float64", True),
+    "centred_weight": ("float64", True),  # sum of |r - group mean|
+    "std_factor": ("float64", True),  # weight_grpo = centred_weight · std_factor · length_factor
+    "length_factor": ("float64", True),
+    "constant_factor": ("float64", True),  # weight_dr_grpo = centred_weight · constant_factor
     "length_mean": ("float64", True),
     "length_right": ("float64", True),
     "length_wrong": ("float64", True),
@@ -63,7 +74,8 @@ def schema() -> pa.Schema:
 def read_questions(run_dir: str | Path) -> pa.Table:
     """All question rows of a run folder in order of (step, slot), finished or not; empty when it has none.
 
-    Raises InputError when the journal holds a line that is not a row (a torn last line is left out).
+    Columns that an older folder lacks are null. Raises InputError when the journal holds a line that is not a row (a
+    torn last line is left out), or the Parquet file is of something else.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -74,7 +86,7 @@ def read_questions(run_dir: str | Path) -> pa.Table:
     rows = [row for _, row in jsonl.whole_lines(journal)]
     # one open file, not a path: it cannot be swapped while it is read
     try:
-        table = pq.ParquetFile(parquet).read() if parquet.exists() else schema().empty_table()
+        table = _as_now(pq.ParquetFile(parquet).read()) if parquet.exists() else schema().empty_table()
     except pa.ArrowException:
         raise InputError(
             f"{parquet} is not a readable Parquet file, so the weights of earlier steps are lost.\n"
@@ -85,6 +97,18 @@ def read_questions(run_dir: str | Path) -> pa.Table:
     return pa.concat_tables([table, fresh]).combine_chunks()
 
 
+def _as_now(table: pa.Table) -> pa.Table:
+    """The table with all columns in order; raises ArrowException where one is missing that cannot be null."""
+    import pyarrow as pa
+
+    for name, (kind, null) in COLUMNS.items():
+        if name not in table.column_names:
+            if not null:
+                raise pa.ArrowInvalid(f"no column {name}")
+            table = table.append_column(name, pa.nulls(table.num_rows, pa.type_for_alias(kind)))
+    return table.select(list(COLUMNS)).cast(schema())
+
+
 class QuestionLog:
     """Writes the journal and folds it into the Parquet file. `start` must be called first."""
 
@@ -92,25 +116,40 @@ class QuestionLog:
         self.parquet, self.journal = run_dir / PARQUET, run_dir / JOURNAL
         self._folded = 0
         self._pending = 0
+        self._sums: dict[str, float] = {}
 
     def start(self, step: int) -> None:
-        """Drops rows with step >= `step` (all rows when it is 0)."""
+        """Drops rows with step >= `step` (all rows when it is 0); cumulative weights go on from the rows kept."""
         import pyarrow.compute as pc
 
         self._folded = self._pending = 0
+        self._sums = {}
         if step == 0:
             with disk_errors(self.parquet):
                 self.journal.unlink(missing_ok=True)
                 self.parquet.unlink(missing_ok=True)
         elif self.parquet.exists() or self.journal.exists():
             table = read_questions(self.parquet.parent)
-            self._save(table.filter(pc.less(table["step"], step)))
+            kept = table.filter(pc.less(table["step"], step))
+            # one addition a row in the order of the rows, as `add` makes them: the same sums to the last digit
+            for name, weight in zip(kept["question_id"].to_pylist(), kept["weight"].to_pylist(), strict=True):
+                self._sums[name] = self._sums.get(name, 0.0) + weight
+            self._save(kept)
 
     def add(self, step: int, rows: Sequence[Row]) -> None:
-        """Appends one step's rows. Raises ValueError for a wrong column, NonFiniteError, MachineError."""
+        """Appends one step's rows in the order of their slots, with `cumulative_weight` filled in.
+
+        Raises ValueError for a wrong column, NonFiniteError, MachineError.
+        """
         if not rows:
             return
-        jsonl.append(self.journal, jsonl.encode([_checked(row, step) for row in rows]))
+        checked = sorted((_checked(row, step) for row in rows), key=lambda row: row["slot"])
+        sums: dict[str, float] = {}
+        for row in checked:
+            name = row["question_id"]
+            sums[name] = row["cumulative_weight"] = sums.get(name, self._sums.get(name, 0.0)) + row["weight"]
+        jsonl.append(self.journal, jsonl.encode(checked))
+        self._sums |= sums
         self._pending += len(rows)
         if self._pending >= max(_FOLD_ROWS, self._folded):
             self._save(read_questions(self.parquet.parent))
@@ -133,14 +172,16 @@ class QuestionLog:
         self._folded, self._pending = table.num_rows, 0
 
 
-def _checked(row: Row, step: int) -> dict[str, object]:
+def _checked(row: Row, step: int) -> dict[str, Any]:
     """The row with its columns in order and plain types."""
+    if row.get("cumulative_weight") is not None:
+        raise ValueError("cumulative_weight is summed by the log; a question row must not bring it")
     unknown = sorted(set(row) - set(COLUMNS))
     if unknown:
         raise ValueError(f"unknown question columns: {', '.join(unknown)}")
     if row.get("step", step) != step:
         raise ValueError(f"a question row of step {row['step']} was given to step {step}")
-    checked: dict[str, object] = {}
+    checked: dict[str, Any] = {}
     for name, (kind, null) in COLUMNS.items():
         value = step if name == "step" else row.get(name)
         if value is None and not null:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from . import jsonl
 from .base import Row
-from .local import COMPLETIONS, EVALS, METRICS, PICTURE
+from .local import COMPLETIONS, EVALS, METRICS, PAGE
 from .questions import PARQUET
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def paths(run_dir: Path) -> list[tuple[str, str]]:
     """(what, where) for what the run left, relative to the working directory where that is shorter."""
     names = (
         ("run", ""), ("adapter", "adapter"), ("model", "model"), ("metrics", METRICS), ("questions", PARQUET),
-        ("picture", PICTURE), ("answers", COMPLETIONS),
+        ("charts", PAGE), ("answers", COMPLETIONS),
     )  # fmt: skip
     found = [(what, _short(run_dir / name)) for what, name in names if (run_dir / name).exists()]
     offline = sorted((run_dir / "wandb").glob("offline-run-*"))

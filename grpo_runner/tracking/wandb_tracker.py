@@ -1,4 +1,4 @@
-"""Weights & Biases: metrics, evaluations, the whole history of question weights, the picture. Never stops a run."""
+"""Weights & Biases: metrics, evaluations, the whole history of question weights, the charts. Never stops a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..files import write_atomic
 from ..schema import RunConfig
 from . import jsonl
 from .base import Row, Tracker
-from .local import EVALS, METRICS, PICTURE
+from .local import EVALS, METRICS, PICTURES, picture, probe_rows
 from .questions import COLUMNS, read_questions
 
 _ID = "run_id"  # wandb/run_id: the folder's own W&B id, so that a resume, also after a move, continues the same run
@@ -232,12 +232,11 @@ class WandbTracker(Tracker):
         from . import charts
 
         self._rows = self._logged_rows = table.num_rows
-        picture = self._dir / PICTURE
-        if from_file and picture.exists():  # just drawn by the local tracker
-            data = picture.read_bytes()
+        if from_file:  # just drawn by the local tracker
+            drawn = {name: path.read_bytes() for name in PICTURES if (path := self._dir / picture(name)).exists()}
         else:
-            data = charts.png(charts.weight_scatter(table, self._config.advantage, self._config.loss_norm))
-        values: dict[str, object] = {"weights": wandb.Image(Image.open(io.BytesIO(data)))}
+            drawn = charts.draw(self._config, table, probe_rows(self._dir))
+        values: dict[str, object] = {name: wandb.Image(Image.open(io.BytesIO(data))) for name, data in drawn.items()}
         for i in range(0, table.num_rows, _TABLE_ROWS):
             part = table.slice(i, _TABLE_ROWS)
             shown = wandb.Table(columns=list(COLUMNS), dtype=_TYPES, optional=True)

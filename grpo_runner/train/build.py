@@ -13,7 +13,7 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 
-from .. import checks, data
+from .. import advice, data
 from ..data import order
 from ..errors import InputError
 from ..evaluation import Suite, evaluate
@@ -28,7 +28,7 @@ from ..schema import RunConfig
 from ..tracking import Tracker
 from ..types import Group, Verdict
 from .checkpoint import Checkpoints
-from .loop import Parts
+from .parts import Parts
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Built:
 def build(config: RunConfig, folder: Path, tracker: Tracker, say: Callable[[str], None], closing: ExitStack) -> Built:
     """Load data, model and state; cheap checks come before the expensive loading. Raises InputError, MachineError."""
     device = choose_device(config.device)
-    reward_of = compose.build(config.reward)
+    reward_of = compose.build(config.reward, config.max_new_tokens)
     sets = data.load(config.data, config.seed, unreadable, evaluated=config.evaluation.every > 0)
     order.check_size(len(sets.train), config.questions_per_step, config.data.small_set)
     tokenizer = load_tokenizer(config.model)
@@ -97,11 +97,12 @@ def build(config: RunConfig, folder: Path, tracker: Tracker, say: Callable[[str]
         evaluate=evaluate_at,
         tracker=tracker,
         checkpoints=checkpoints,
+        pieces=partial(token_texts, tokenizer),
     )
     notes = [
         *sets.notes,
         *(text for text in (note, held_note, small_note, position_note) if text),
-        *checks.warnings(config),
+        *advice.warnings(config),
     ]
     return Built(
         parts,
@@ -154,6 +155,8 @@ def restore(checkpoints: Checkpoints, trainer: Trainer, say: Callable[[str], Non
         for name, value in found.policy.items():
             trainer.named[name].copy_(value)
     trainer.load_state(found.optimizer)
+    if found.reference and trainer.reference is not None:
+        trainer.reference.load(found.reference)
     say(f"going on from step {found.step}")
     return found.step
 
@@ -179,7 +182,7 @@ def save_model(model: Any, tokenizer: Any, folder: Path, config: RunConfig) -> N
         library="peft" if lora else "transformers",
         what="LoRA adapter" if lora else "Model",
         base=config.model.path,
-        method=checks.method_name(config),
+        method=advice.method_name(config),
         seed=config.seed,
         steps=config.steps,
         questions=config.questions_per_step,
@@ -214,6 +217,20 @@ def plan(parts: Parts, held_out: int, device: torch.device, start: int) -> dict[
         "evaluation": f"every {every} steps on {held_out} held-out questions" if every else "never",
         "device": f"{device.type}, {choose_dtype(config.dtype, device)}".replace("torch.", ""),
     }
+
+
+def token_texts(tokenizer: Any, ids: Sequence[int]) -> list[str]:
+    """The text that each token adds to those before it; together they are the text, special tokens included.
+
+    Of the tokens before, the last few are decoded with it: some tokenizers drop the space that a lone token begins with.
+    """
+    texts = []
+    for place in range(len(ids)):
+        near = ids[max(0, place - 4) : place]
+        before, after = tokenizer.decode(near), tokenizer.decode([*near, ids[place]])
+        same = next((at for at, pair in enumerate(zip(before, after, strict=False)) if len(set(pair)) > 1), len(before))
+        texts.append(after[same:])
+    return texts
 
 
 def _grade(grader: Grader, groups: Sequence[Group]) -> list[list[Verdict]]:

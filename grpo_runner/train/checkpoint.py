@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from safetensors import SafetensorError
@@ -21,11 +22,15 @@ from ..files import disk_errors, fsync, write_json
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a resumed run starts from: trainable parameters, optimizer tensors, and the next step to make."""
+    """What a resumed run starts from: trainable parameters, optimizer tensors, and the next step to make.
+
+    reference: the tensors of a reference policy that is refreshed on the way; {} otherwise.
+    """
 
     step: int
     policy: dict[str, Tensor]
     optimizer: dict[str, Tensor]
+    reference: dict[str, Tensor]
 
 
 class Checkpoints:
@@ -40,14 +45,23 @@ class Checkpoints:
             for leftover in root.glob(".tmp_*"):  # a save that was killed
                 shutil.rmtree(leftover)
 
-    def save(self, step: int, policy: Mapping[str, Tensor], optimizer: Mapping[str, Tensor]) -> Path:
+    def save(
+        self,
+        step: int,
+        policy: Mapping[str, Tensor],
+        optimizer: Mapping[str, Tensor],
+        reference: Mapping[str, Tensor] = MappingProxyType({}),
+    ) -> Path:
         """Write the state in which `step` is the next step to make. Raises MachineError; older checkpoints stay."""
         final = self.root / f"step_{step:06d}"
         aside = self.root / f".tmp_{final.name}"
         try:
             with disk_errors(final):
                 aside.mkdir(parents=True)
-                for name, tensors in ((self.policy_file, policy), ("optimizer", optimizer)):
+                parts = {self.policy_file: policy, "optimizer": optimizer, "reference": reference}
+                for name, tensors in parts.items():
+                    if name == "reference" and not tensors:
+                        continue
                     save_file(
                         {key: value.detach().cpu().contiguous() for key, value in tensors.items()},
                         aside / f"{name}.safetensors",
@@ -96,6 +110,7 @@ class Checkpoints:
                 step=json.loads((folder / "state.json").read_text())["step"],
                 policy=load_file(folder / f"{self.policy_file}.safetensors"),
                 optimizer=load_file(folder / "optimizer.safetensors"),
+                reference=load_file(moved) if (moved := folder / "reference.safetensors").exists() else {},
             )
         if steps:
             raise MachineError(

@@ -2,33 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from ..algorithm import question_rows, zero_variance
+from ..algorithm import Weighed, concentration, question_rows, std, weigh, zero_variance
+from ..objectives import preset
 from ..policy.batch import Batch
 from ..policy.update import Update
-from ..types import Group, Reward, Status, Verdict
+from ..schema import RunConfig
+from ..types import Status
+from .collect import Rollout
 
 Row = dict[str, float | int | str | None]
+REFERENCES = ("grpo", "dr_grpo", "rloo")  # what a question would have weighed under these is recorded beside its weight
 
 
 @dataclass(frozen=True)
 class Step:
-    """All that one step made: Q groups with their verdicts and rewards, and what trained."""
+    """All that one step made: Q groups with their verdicts and rewards, and what trained.
+
+    rewards_QG: as they trained, a KL penalty included; NaN where a response is excluded. mask_NT: of the loss, False
+    throughout for those. minibatches: rows of each optimizer step. penalty_N: the KL in the reward, per response.
+    """
 
     number: int
-    groups: Sequence[Group]
-    verdicts: Sequence[Sequence[Verdict]]
-    rewards: Sequence[Sequence[Reward]]
+    rollout: Rollout
     rewards_QG: Tensor
     advantages_QG: Tensor
     batch: Batch
+    mask_NT: Tensor
+    minibatches: Sequence[Tensor]
     weights_NT: Tensor
+    penalty_N: Tensor | None
     update: Update
+
+    @property
+    def included_QG(self) -> Tensor:
+        """(Q, G) bool: which responses are in the baseline and in the loss."""
+        return ~self.rewards_QG.isnan()
+
+    @property
+    def kl_QG(self) -> Tensor | None:
+        """(Q, G) mean over a response's tokens of the KL estimate, wherever it is counted; NaN where excluded."""
+        if self.penalty_N is not None:
+            kl_N = self.penalty_N / self.batch.lengths_N
+        elif self.update.kl_N is not None:
+            kl_N = self.update.kl_N
+        else:
+            return None
+        return kl_N.view(self.rewards_QG.shape).masked_fill(~self.included_QG, torch.nan)
 
 
 def mean(values: Sequence[float]) -> float | None:
@@ -36,12 +61,25 @@ def mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def step_metrics(made: Step) -> dict[str, float | None]:
-    """Means over the completions of the step. accuracy is the checker's word; reward/mean is what trained."""
-    rewards_QG, update = made.rewards_QG, made.update
-    answers = [completion for group in made.groups for completion in group.completions]
-    flat = [verdict for row in made.verdicts for verdict in row]
-    scored = [reward for row in made.rewards for reward in row]
+def known(values: Sequence[float | None]) -> list[float]:
+    """Those that are there."""
+    return [value for value in values if value is not None]
+
+
+def number(value: Tensor) -> float | None:
+    """A float; None for NaN, the mean of nothing."""
+    return None if value.isnan() else float(value)
+
+
+def step_metrics(made: Step, config: RunConfig) -> dict[str, float | None]:
+    """Means over all completions that were sampled; accuracy is the checker's word, reward/mean what they earned.
+
+    What speaks of training (stds of the reward, weights, the update) is of the included ones.
+    """
+    rewards_QG, update, rollout = made.rewards_QG, made.update, made.rollout
+    answers = [completion for group in rollout.groups for completion in group.completions]
+    flat = [verdict for row in rollout.verdicts for verdict in row]
+    scored = [reward for row in rollout.rewards for reward in row]
     lengths = [len(answer.token_ids) for answer in answers]
     entropies = [
         (answer.entropy, length) for answer, length in zip(answers, lengths, strict=True) if answer.entropy is not None
@@ -51,11 +89,12 @@ def step_metrics(made: Step) -> dict[str, float | None]:
         return sum(verdict.status is status for verdict in flat) / len(flat)
 
     return {
-        "reward/mean": mean([reward.total for reward in scored]),
-        **{f"reward/{part}": mean([reward.parts[part] for reward in scored]) for part in scored[0].parts},
+        "reward/mean": mean(known([reward.total for reward in scored])),
+        **{f"reward/{part}": mean(known([reward.parts[part] for reward in scored])) for part in scored[0].parts},
+        **({"reward/after_kl": number(rewards_QG.nanmean())} if made.penalty_N is not None else {}),
         # two meanings of "reward std", named apart: inside the groups, and over all completions of the step
-        "reward/group_std": float(rewards_QG.std(dim=1, correction=0).mean()),
-        "reward/batch_std": float(rewards_QG.std(correction=0)),
+        "reward/group_std": number(std(rewards_QG, 0).nanmean()),
+        "reward/batch_std": number(std(rewards_QG.reshape(1, -1), 0).squeeze()),
         "accuracy": share(Status.CORRECT),
         "tokens/sampled": sum(lengths),
         "length/mean": mean(lengths),
@@ -65,45 +104,101 @@ def step_metrics(made: Step) -> dict[str, float | None]:
         "no_answer": share(Status.NO_ANSWER),
         "timeout": share(Status.TIMEOUT),
         "error": share(Status.ERROR),
-        "kl": update.kl,
+        "unscored": sum(reward.total is None for reward in scored),
+        "excluded": int((~made.included_QG).sum()),
+        **_dynamic(made, config),
+        "kl": _kl(made),
         # over tokens, so that long answers count by their length, as in the loss under token_mean
         "entropy": sum(e * n for e, n in entropies) / sum(n for _, n in entropies) if entropies else None,
         "clip_fraction": update.clip_fraction,
         "ratio/mean": update.ratio_mean,
+        "mismatch": update.mismatch,
+        **_importance(made, config),
         "grad_norm": update.grad_norm,
         "lr": update.lr,
         "updates": update.updates,
         "zero_variance_fraction": float(zero_variance(rewards_QG).double().mean()),
         "weight/total": float(made.weights_NT.abs().sum()),
+        **_concentrations(made, config),
     }
 
 
-def step_questions(made: Step) -> list[Row]:
+def _dynamic(made: Step, config: RunConfig) -> dict[str, float | None]:
+    """How much dynamic sampling had to do."""
+    if not config.rollout.dynamic_sampling:
+        return {}
+    return {"refills": made.rollout.refills, "groups/kept": int(made.included_QG.any(dim=1).sum())}
+
+
+def _importance(made: Step, config: RunConfig) -> dict[str, float | None]:
+    if config.rollout.importance == "none":
+        return {}
+    return {"importance/mean": made.update.importance_mean, "importance/capped": made.update.importance_capped}
+
+
+def _kl(made: Step) -> float | None:
+    """Mean over tokens."""
+    if made.penalty_N is None:
+        return made.update.kl
+    tokens = int(made.mask_NT.sum())
+    return float(made.penalty_N.nansum()) / tokens if tokens else None
+
+
+def references(made: Step, config: RunConfig) -> dict[str, Weighed]:
+    """What GRPO, Dr. GRPO and leave-one-out give the same answers, in the same optimizer batches.
+
+    GRPO's std follows the run's ddof and eps where the run has a std.
+    """
+    advantage = config.advantage
+    budget = float(config.loss_norm.divisor or config.max_new_tokens)
+    ddof, eps = (advantage.ddof, advantage.eps) if advantage.scale != "none" else (0, 0.0)
+    return {
+        name: weigh(made.rewards_QG, made.mask_NT, made.minibatches, preset(name, ddof, eps, budget))
+        for name in REFERENCES
+    }
+
+
+def _concentrations(made: Step, config: RunConfig) -> dict[str, float | None]:
+    """Gini and share of the top tenth of the questions' weights, under the objective in use and the others."""
+    everything = {"": made.weights_NT, **{f"_{n}": given.weights_NT for n, given in references(made, config).items()}}
+    size = len(made.rewards_QG)
+    return {
+        f"weight/{measure}{name}": value
+        for name, weights_NT in everything.items()
+        for measure, value in concentration(weights_NT.abs().view(size, -1).sum(dim=1)).items()
+    }
+
+
+def step_questions(made: Step, config: RunConfig) -> list[Row]:
     """One row a question, in the order of the step's slots: what it is, how it went, and what it weighed."""
     shape = made.advantages_QG.shape
     numbers = question_rows(
         rewards_QG=made.rewards_QG,
-        correct_QG=torch.tensor([[verdict.correct for verdict in row] for row in made.verdicts]),
+        correct_QG=torch.tensor([[verdict.correct for verdict in row] for row in made.rollout.verdicts]),
         advantages_QG=made.advantages_QG,
         token_weights_QGT=made.weights_NT.view(*shape, -1),
         lengths_QG=made.batch.lengths_N.view(shape),
+        included_QG=made.included_QG,
+        references=references(made, config),
     )
-    kl_QG = None if made.update.kl_N is None else made.update.kl_N.view(shape)
+    kl_QG = made.kl_QG
     rows: list[Row] = []
-    for slot, (group, values) in enumerate(zip(made.groups, numbers, strict=True)):
+    for slot, (group, values) in enumerate(zip(made.rollout.groups, numbers, strict=True)):
         row: Row = {"step": made.number, "slot": slot, "question_id": group.question.id}
         row |= {"question": group.question.text, "gold": group.question.gold, **values}
         row["truncated"] = sum(answer.truncated for answer in group.completions)
-        row["kl"] = None if kl_QG is None else float(kl_QG[slot].mean())
+        row["kl"] = None if kl_QG is None else number(kl_QG[slot].nanmean())
         rows.append(row)
     return rows
 
 
-def step_completions(made: Step) -> list[dict[str, object]]:
-    """One row a completion, with its text, for `completions/`."""
+def step_completions(made: Step, pieces: Callable[[Sequence[int]], list[str]]) -> list[dict[str, object]]:
+    """One row a completion, with its text, and token by token what the update did to it, for `completions/`."""
     rows: list[dict[str, object]] = []
-    for slot, (group, judged, scored) in enumerate(zip(made.groups, made.verdicts, made.rewards, strict=True)):
+    rollout = made.rollout
+    for slot, (group, judged, scored) in enumerate(zip(rollout.groups, rollout.verdicts, rollout.rewards, strict=True)):
         for sample, (answer, verdict, reward) in enumerate(zip(group.completions, judged, scored, strict=True)):
+            included = bool(made.included_QG[slot, sample])
             rows.append(
                 {
                     "step": made.number,
@@ -117,9 +212,25 @@ def step_completions(made: Step) -> list[dict[str, object]]:
                     "tokens": len(answer.token_ids),
                     "status": verdict.status.value,
                     "extracted": verdict.extracted,
-                    "reward": reward.total,
+                    # as it trained: with the KL penalty where that is in the reward
+                    "reward": float(made.rewards_QG[slot, sample]) if included else reward.total,
                     "parts": dict(reward.parts),
+                    "included": included,
                     "advantage": float(made.advantages_QG[slot, sample]),
+                    "token_texts": pieces(answer.token_ids),
+                    **_tokens(made, slot * made.rewards_QG.shape[1] + sample, len(answer.token_ids)),
                 }
             )
     return rows
+
+
+def _tokens(made: Step, row: int, length: int) -> dict[str, object]:
+    """Lists with an entry a token, to 6 digits; None where a row was not computed, and for a KL not in the loss."""
+    names = ("coefficient", "ratio", "kl", "kl_coefficient", "clipped")
+    record = made.update.tokens
+    if record is None or not record.computed_N[row]:
+        return dict.fromkeys(names)
+    fields = (record.coefficient_NT, record.ratio_NT, record.kl_NT, record.kl_coefficient_NT)
+    lists: list[object] = [[float(f"{value:.6g}") for value in field[row, :length].tolist()] for field in fields]
+    found = dict(zip(names, [*lists, record.clipped_NT[row, :length].tolist()], strict=True))
+    return found if made.update.kl is not None else {**found, "kl": None, "kl_coefficient": None}

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from .. import __version__, checks
+from .. import __version__, advice, checks
 from ..errors import Interrupted
 from ..schema import RunConfig
 from ..tracking import LocalTracker, Terminal, Trackers, WandbTracker, jsonl, quiet_libraries
@@ -60,7 +60,7 @@ def run(config: RunConfig) -> Summary:
 
 def _train(config: RunConfig, folder: RunFolder, terminal: Terminal) -> Summary:
     began = time.perf_counter()
-    method = checks.method_name(config)
+    method = advice.method_name(config)
     tracker = Trackers([LocalTracker(), WandbTracker(terminal.say), terminal])
     reached, status = 0, "failed"
 

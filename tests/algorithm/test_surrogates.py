@@ -101,5 +101,5 @@ def test_the_batch_mean_knows_no_questions():
 
 
 def test_sequence_sum_divides_by_responses_alone():
-    norm = loss_norm(MASK, "sequence_sum", 100)
+    norm = loss_norm(MASK, torch.arange(len(MASK)), "sequence_sum", 100)
     assert norm.tolist() == [[0.5, 0.5, 0.5], [0.5, 0.5, 0.0]]

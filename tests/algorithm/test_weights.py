@@ -13,7 +13,11 @@ from grpo_runner.algorithm import (
     question_rows,
     token_ratio,
     token_weights,
+    weigh,
 )
+from grpo_runner.objectives import preset
+
+ONE_GROUP = torch.zeros(8, dtype=torch.long)
 
 
 def mask_of(*lengths, width=None):
@@ -21,15 +25,15 @@ def mask_of(*lengths, width=None):
 
 
 def test_lengths_100_and_400_under_one_over_length():
-    norm = loss_norm(mask_of(100, 400), "sequence_mean", 1000)
+    norm = loss_norm(mask_of(100, 400), ONE_GROUP[:2], "sequence_mean", 1000)
     assert norm[0, 0].item() * 2 == pytest.approx(0.01) and norm[1, 399].item() * 2 == pytest.approx(0.0025)
     assert norm[0, 100] == 0
 
 
 def test_pb025_the_constant_is_the_budget_whatever_the_padding():
     narrow, wide = (
-        loss_norm(mask_of(5, 9, width=64), "constant", 1024),
-        loss_norm(mask_of(5, 9, width=512), "constant", 1024),
+        loss_norm(mask_of(5, 9, width=64), ONE_GROUP[:2], "constant", 1024),
+        loss_norm(mask_of(5, 9, width=512), ONE_GROUP[:2], "constant", 1024),
     )
     assert narrow[0, 0].item() == wide[0, 0].item() == pytest.approx(1 / (2 * 1024))
     assert narrow.sum().item() == wide.sum().item() == pytest.approx(14 / 2048)
@@ -37,10 +41,12 @@ def test_pb025_the_constant_is_the_budget_whatever_the_padding():
 
 def test_pb022_token_mean_counts_the_whole_batch():
     """Lengths 1 and 3, advantages +1 and -1: the weights sum to (1 - 3) / 4; a mean per micro-batch would give 0."""
-    weights, _ = token_weights(torch.tensor([1.0, -1.0]), mask_of(1, 3), [torch.arange(2)], "token_mean", 10)
+    weights, _ = token_weights(
+        torch.tensor([1.0, -1.0]), mask_of(1, 3), ONE_GROUP[:2], [torch.arange(2)], "token_mean", 10
+    )
     assert weights.sum().item() == pytest.approx(-0.5)
     one_by_one = [
-        token_weights(torch.tensor([a]), mask_of(n), [torch.arange(1)], "token_mean", 10)[0].sum()
+        token_weights(torch.tensor([a]), mask_of(n), ONE_GROUP[:1], [torch.arange(1)], "token_mean", 10)[0].sum()
         for a, n in ((1.0, 1), (-1.0, 3))
     ]
     assert sum(one_by_one).item() == pytest.approx(0.0)  # negative control: the wrong rule gives the wrong number
@@ -49,7 +55,7 @@ def test_pb022_token_mean_counts_the_whole_batch():
 def test_pb028_the_normaliser_covers_the_optimizer_batch():
     """Two optimizer batches of two rows: each is divided by its own tokens, not by the rollout's."""
     mask, parts = mask_of(2, 2, 3, 5), [torch.tensor([0, 1]), torch.tensor([2, 3])]
-    weights, norm = token_weights(torch.ones(4), mask, parts, "token_mean", 10)
+    weights, norm = token_weights(torch.ones(4), mask, ONE_GROUP[:4], parts, "token_mean", 10)
     assert norm[0, 0].item() == pytest.approx(1 / 4) and norm[3, 0].item() == pytest.approx(1 / 8)
     assert weights.sum().item() == pytest.approx(2.0)
 
@@ -57,9 +63,9 @@ def test_pb028_the_normaliser_covers_the_optimizer_batch():
 @pytest.mark.parametrize("kind", ["sequence_mean", "constant", "token_mean"])
 def test_padding_and_row_order_change_nothing(kind):
     advantage, order = torch.tensor([1.0, -0.5, 2.0]), torch.tensor([2, 0, 1])
-    weights, _ = token_weights(advantage, mask_of(2, 7, 4), [torch.arange(3)], kind, 16)
-    padded, _ = token_weights(advantage, mask_of(2, 7, 4, width=30), [torch.arange(3)], kind, 16)
-    shuffled, _ = token_weights(advantage[order], mask_of(2, 7, 4)[order], [torch.arange(3)], kind, 16)
+    weights, _ = token_weights(advantage, mask_of(2, 7, 4), ONE_GROUP[:3], [torch.arange(3)], kind, 16)
+    padded, _ = token_weights(advantage, mask_of(2, 7, 4, width=30), ONE_GROUP[:3], [torch.arange(3)], kind, 16)
+    shuffled, _ = token_weights(advantage[order], mask_of(2, 7, 4)[order], ONE_GROUP[:3], [torch.arange(3)], kind, 16)
     torch.testing.assert_close(padded[:, :7], weights)
     torch.testing.assert_close(shuffled, weights[order])
     assert (padded[:, 7:] == 0).all()
@@ -126,8 +132,21 @@ def rows_for(successes, size=8, scale="group_std", kind="sequence_mean", budget=
     rewards = torch.tensor([[1.0] * successes + [0.0] * (size - successes)])
     lengths = torch.tensor([[right] * successes + [wrong] * (size - successes)])
     advantage = advantages(rewards, "group_mean", scale)
-    weights, _ = token_weights(advantage.flatten(), mask_of(*lengths[0].tolist()), [torch.arange(size)], kind, budget)
-    return question_rows(rewards, rewards.bool(), advantage, weights.view(1, size, -1), lengths)[0], advantage
+    weights, _ = token_weights(
+        advantage.flatten(),
+        mask_of(*lengths[0].tolist()),
+        torch.zeros(size, dtype=torch.long),
+        [torch.arange(size)],
+        kind,
+        budget,
+    )
+    batch, mask = [torch.arange(size)], mask_of(*lengths[0].tolist())
+    references = {
+        name: weigh(rewards, mask, batch, preset(name, 0, 0.0, budget)) for name in ("grpo", "dr_grpo", "rloo")
+    }
+    included = torch.ones_like(rewards, dtype=torch.bool)
+    by_token = weights.view(1, size, -1)
+    return question_rows(rewards, rewards.bool(), advantage, by_token, lengths, included, references)[0], advantage
 
 
 @pytest.mark.parametrize("successes", range(9))

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
-from grpo_runner import checks, validate
+from grpo_runner import advice, checks, validate
 from grpo_runner.config import compose as composed_by_hydra
 from grpo_runner.config import find
 from grpo_runner.errors import InputError
@@ -101,7 +101,7 @@ def test_no_fault(overrides: list[str]) -> None:
 
 
 def hits(config: RunConfig, needle: str) -> int:
-    return sum(needle in text for text in checks.warnings(config))
+    return sum(needle in text for text in advice.warnings(config))
 
 
 @pytest.mark.parametrize(
@@ -150,20 +150,20 @@ def test_warnings(overrides: list[str], needle: str, count: int) -> None:
     ],
 )
 def test_method_names(overrides: list[str], name: str) -> None:
-    assert checks.method_name(compose(overrides)) == name
+    assert advice.method_name(compose(overrides)) == name
 
 
 @pytest.mark.parametrize(
     "overrides", [["advantage=dr_grpo", "beta=no_kl"], ["loss_norm=constant"], ["loss_norm=constant", "beta=no_kl"]]
 )
 def test_halves_are_between_the_two(overrides: list[str]) -> None:
-    assert checks.method_name(compose(overrides)).startswith("between the two: ")
+    assert advice.method_name(compose(overrides)).startswith("between the two: ")
 
 
 def test_every_combination_of_switches_has_its_own_name() -> None:
     norms = ("sequence_mean", "constant", "token_mean")
     found = {
-        checks.method_name(compose([f"advantage={advantage}", f"loss_norm={norm}", "beta=no_kl"]))
+        advice.method_name(compose([f"advantage={advantage}", f"loss_norm={norm}", "beta=no_kl"]))
         for advantage in ("grpo", "dr_grpo", "rloo", "reinforce")
         for norm in norms
     }

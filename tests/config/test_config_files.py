@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import pytest
 
-from grpo_runner import checks, helptext
+from grpo_runner import advice, checks, helptext
 from grpo_runner.config import compose, compose_sweep, find
 
 CONF = find()
@@ -145,7 +145,7 @@ def test_defaults_are_grpo_as_deepseekmath_wrote_it() -> None:
     assert (config.loss_norm.kind, config.beta.value, config.beta.estimator) == ("sequence_mean", 0.04, "k3")
     assert (config.clip.low, config.clip.high, config.optim.updates_per_rollout) == (0.2, 0.2, 1)
     assert config.model.path == "embedded" and config.data.kind == "arithmetic" and config.lora.enabled
-    assert checks.method_name(config) == "GRPO"
+    assert advice.method_name(config) == "GRPO"
 
 
 def test_quickstart_is_the_default_job() -> None:
@@ -156,8 +156,8 @@ def test_quickstart_is_the_default_job() -> None:
 def test_experiment_dr_grpo_sets_the_whole_method() -> None:
     config = compose(["experiment=dr_grpo"])
     assert (config.advantage.scale, config.loss_norm.kind, config.beta.value) == ("none", "constant", 0.0)
-    assert checks.method_name(config) == "Dr. GRPO"
-    assert not [text for text in checks.warnings(config) if "Dr. GRPO" in text]
+    assert advice.method_name(config) == "Dr. GRPO"
+    assert not [text for text in advice.warnings(config) if "Dr. GRPO" in text]
 
 
 def test_grpo_vs_dr_grpo_is_two_by_two_over_seeds() -> None:
@@ -179,7 +179,7 @@ def test_deepseekmath_grpo_holds_section_4_2() -> None:
     assert (config.optim.lr, config.beta.value, config.group_size.value) == (1e-6, 0.04, 64)
     assert (config.max_new_tokens, config.group_size.value * config.questions_per_step) == (1024, 1024)
     assert (config.optim.updates_per_rollout, config.lora.enabled) == (1, False)
-    assert checks.method_name(config) == "GRPO"
+    assert advice.method_name(config) == "GRPO"
 
 
 def test_dr_grpo_oat_zero_7b_holds_table_6() -> None:
@@ -195,7 +195,7 @@ def test_dr_grpo_oat_zero_7b_holds_table_6() -> None:
     assert (config.rollout.top_p, config.rollout.top_k, config.reward.truncated) == (1.0, 0, "zero")
     assert config.data.train.path is None and config.prompt.template.startswith("<|im_start|>system")
     assert not config.lora.enabled
-    assert checks.method_name(config) == "Dr. GRPO"
+    assert advice.method_name(config) == "Dr. GRPO"
 
 
 def test_the_grpo_arm_of_oat_zero_takes_oats_std() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from grpo_runner import checks, compose
+from grpo_runner import advice, compose
 from grpo_runner.lessons import figures, worked
 from grpo_runner.lessons.methods import METHODS
 from grpo_runner.objectives import PRESETS, Objective, preset
@@ -117,6 +117,19 @@ def test_weights_of_a_group_by_hand():
     assert figures.shares(torch.zeros(3)) == [None] * 3
 
 
+def test_an_excluded_answer_counts_nowhere():
+    """Rewards 1, -, 0 and 1, 0, -: N is 4, and the answers left are pairs: ±1 over 4·|o|."""
+    rewards_QG = torch.tensor([[1, math.nan, 0], [1, 0, math.nan]])
+    lengths, parts = [10, 99, 20, 40, 5, 7], [torch.tensor([0, 2, 3, 4])]
+    found = figures.weigh(rewards_QG, torch.tensor(lengths), preset("grpo", 0, 0.0, 50.0), parts)
+    assert found[0].tolist() == pytest.approx([1, 0, -1, 1, -1, 0])
+    assert found[1].tolist() == pytest.approx([1 / 40, 0, -1 / 80, 1 / 160, -1 / 20, 0])
+    assert found[3].tolist() == pytest.approx([1 / 40, 0, 1 / 80, 1 / 160, 1 / 20, 0])
+    # negative control: as rewards of 0 they would count
+    counted = figures.weigh(rewards_QG.nan_to_num(), torch.tensor(lengths), preset("grpo", 0, 0.0, 50.0), parts)
+    assert counted[0].tolist() != pytest.approx(found[0].tolist())
+
+
 def test_the_coefficient_is_ratio_times_weight_plus_the_kl_part():
     """r·w inside the clip, 0 outside, and β·norm·(π_ref/π - 1) on top: the closed form, which shares no code."""
     weights, ratios, refs = [0.02, -0.01, 0.02], [1.1, 1.1, 1.3], [0.5, 2.0, 3.0]
@@ -131,7 +144,7 @@ def test_the_coefficient_is_ratio_times_weight_plus_the_kl_part():
 def test_the_names_mean_what_conf_says(name):
     advantage = compose([f"advantage={name}"]).advantage
     assert (advantage.baseline, advantage.scale) == PRESETS[name][1:3]
-    method = checks.method_name(compose([f"advantage={name}", f"loss_norm={PRESETS[name].norm}", "beta=0.04"]))
+    method = advice.method_name(compose([f"advantage={name}", f"loss_norm={PRESETS[name].norm}", "beta=0.04"]))
     # batch_std has no loss norm of its own: GRPO's, which conf goes with
     own = " with GRPO's loss norm (each response's length)" if name == "batch_std" else ""
     assert method.split(" and a KL")[0] == PRESETS[name].label + own
@@ -159,11 +172,15 @@ def test_every_command_of_the_methods_composes_to_that_method():
     }
     composed = {m.name: compose(m.command.split()) for m in METHODS if m.command}
     for name, start in names.items():
-        assert checks.method_name(composed[name]).startswith(start), name
-    assert set(composed) - set(names) == {"GSPO", "CISPO"}
-    for name, kind in (("GSPO", "sequence"), ("CISPO", "cispo")):
-        clip = composed[name].clip
-        assert clip.kind == kind and composed[name].optim.updates_per_rollout > 1 and composed[name].beta.value == 0
+        assert advice.method_name(composed[name]).startswith(start), name
+    assert set(composed) - set(names) == {"DAPO", "GSPO", "CISPO"}
+    for name, kind in (("DAPO", "token"), ("GSPO", "sequence"), ("CISPO", "cispo")):
+        config = composed[name]
+        assert config.clip.kind == kind and config.optim.updates_per_rollout > 1 and config.beta.value == 0, name
+        assert (config.advantage.baseline, config.advantage.scale) == PRESETS["grpo"][1:3], name
+    dapo = composed["DAPO"]
+    assert (dapo.clip.low, dapo.clip.high, dapo.loss_norm.kind) == (0.2, 0.28, "group_token_mean")
+    assert dapo.rollout.dynamic_sampling and dapo.reward.truncated == "soft"
 
 
 def test_the_methods_of_the_issue_are_all_there():

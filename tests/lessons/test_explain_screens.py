@@ -9,6 +9,7 @@ import sys
 import pytest
 from rich.console import Console
 
+from grpo_runner.algorithm import LOSS_NORMS
 from grpo_runner.errors import InputError
 from grpo_runner.lessons import explain
 
@@ -112,10 +113,31 @@ def test_advantages_over_the_whole_step_are_there_too():
     assert has(printed("--rewards", "1,0", "--advantage", "reinforce_baseline"), "1 1 1 +0.5000 +0.25 +0.25 50.0 %")
 
 
+def test_an_excluded_answer_is_in_neither_baseline_nor_loss():
+    """1, 0, 1 without the second: mean 2/3, std √2/3; GRPO's A is 1/√2, -√2, 1/√2, over 3·|o|."""
+    words = ["--lengths", "10,20,30,40", "--advantage", "grpo", "--beta", "0.04", "--ref-ratio", "2"]
+    text = printed("--rewards", "1,none,0,1", *words)
+    assert "divides by 3." in text and "excluded: 1;" in text
+    assert has(text, "1 1 10 +0.7071 +0.02357 +0.2357 25.0 % +0.0249")  # and 0.04 · (2 - 1) / 30
+    assert has(text, "2 excluded 20 - - - - -")
+    assert has(text, "3 0 30 -1.4142 -0.01571 -0.4714 50.0 % -0.01527")
+    assert text == printed("--rewards", "1,NaN,0,1", *words)
+    # negative control: a reward of 0 in its place is another group
+    assert "+0.7071" not in printed("--rewards", "1,0,0,1", *words)
+    assert has(printed("--rewards", "1,none", "--advantage", "rloo"), "1 1 1 0 0 0 -")
+
+
+def test_the_tokens_of_a_group_count_the_same():
+    text = printed("--rewards", "1,0", "--lengths", "30,10", "--advantage", "grpo", "--loss-norm", "group_token_mean")
+    assert has(text, "1 1 30 +1.0000 +0.025 +0.75 75.0 %") and has(text, "2 0 10 -1.0000 -0.025 -0.25 25.0 %")
+    assert "every token of its group the same" in text
+
+
 def test_methods_and_help():
     text = printed("methods")
     assert "experiment=dr_grpo" in text and "not yet" in text and max(map(len, text.splitlines())) <= 100
     assert "--ref-ratio" in printed("--help") and max(map(len, printed("-h").splitlines())) <= 110
+    assert set(LOSS_NORMS) <= set(printed("--help").replace(",", " ").replace(";", " ").split())
 
 
 @pytest.mark.parametrize(
@@ -125,7 +147,10 @@ def test_methods_and_help():
         ("--rewards 1", "Allowed: 2 to"),
         ("--rewards 1,x", '"x" is not a number'),
         ("--rewards 1,", '"" is not a number'),
-        ("--rewards 1,nan", "nan is not allowed"),
+        ("--rewards 1,inf", "inf is not allowed"),
+        ("--rewards 1,0 --lengths 1,nan", "nan is not allowed"),
+        ("--rewards none,nan", "every answer is excluded"),
+        ("--rewards 1,non", '"non" is not a number'),
         ("--rewards 1,1e400", "not allowed"),
         ("--rewards 1,0 --lengths 0,4", "whole number from 1"),
         ("--rewards 1,0 --lengths 2.5,4", "whole number from 1"),
@@ -144,6 +169,7 @@ def test_methods_and_help():
         ("--rewards 1,0 --beta 1,2", "one number"),
         ("--rewards 1,0 --beta 1 --ref-ratio 1,2,3", "3 entries"),
         ("--rewards 1,0 --step 3", "RUN_FOLDER --step"),
+        ("--rewards 1,0 --html x", "RUN_FOLDER --step"),
         ("methods now", '"now"'),
         ("method", 'Did you mean "methods"'),
         ("nowhere --step 3", "no run folder"),

@@ -2,63 +2,20 @@
 
 from __future__ import annotations
 
-import functools
-import io
-import json
 from pathlib import Path
 
 import pytest
 import torch
 import zstandard
-from rich.console import Console
 
-from grpo_runner import compose, run, validate
+from grpo_runner import compose, run
 from grpo_runner.errors import InputError
 from grpo_runner.lessons import explain
 from grpo_runner.lessons.show import clean, compact, signed
 from grpo_runner.lessons.step import read, weigh_all
 from grpo_runner.lessons.step_view import shade
 from tests.helpers import changed
-
-
-def printed(*words: str, width: int = 100, **terminal) -> str:
-    console = Console(file=io.StringIO(), width=width, highlight=False, markup=False, emoji=False, **terminal)
-    assert explain(words, console) == 0
-    return console.file.getvalue()
-
-
-def has(text: str, row: str) -> bool:
-    """Whether the text has this line, blanks aside."""
-    return row.split() in [line.split() for line in text.splitlines()]
-
-
-def answer(slot: int, sample: int, reward: float, tokens: int, **other) -> dict:
-    row = {"step": 4, "slot": slot, "sample": sample, "question_id": f"q{slot}", "question": f"{slot}+1=?", "gold": "1"}
-    row |= {"completion": f"text {slot}.{sample}", "tokens": tokens, "reward": reward, "status": "wrong"}
-    return row | other
-
-
-ROWS = [answer(0, 0, 1, 10), answer(0, 1, 0, 40), answer(1, 0, 0, 20), answer(1, 1, 0, 5)]
-
-
-@functools.cache
-def settings(overrides: tuple[str, ...]) -> str:
-    return validate.to_yaml(compose(["debug=cpu_smoke", "tracking.completions_every=4", *overrides]))
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """A run folder with the texts of step 4, as `rows`; `overrides` change its config."""
-
-    def make(rows=ROWS, overrides=(), data: bytes | None = None):
-        (tmp_path / "completions").mkdir(exist_ok=True)
-        (tmp_path / "config.yaml").write_text(settings(tuple(overrides)))
-        lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
-        packed = zstandard.ZstdCompressor().compress(lines) if data is None else data
-        (tmp_path / "completions" / "step_000004.jsonl.zst").write_bytes(packed)
-        return tmp_path
-
-    return make
+from tests.lessons.folders import ROWS, answer, has, printed
 
 
 def test_each_answer_under_the_runs_objective_and_the_three(folder):
@@ -78,7 +35,8 @@ def test_every_figure_of_a_step_is_whole_at_80_columns(folder, overrides, width)
     rows = [answer(0, 0, 1, 1210), answer(0, 1, 0, 1640), answer(1, 0, 0.333333, 1999), answer(1, 1, 0, 1333)]
     path = str(folder(rows=rows, overrides=["max_new_tokens=2000", *overrides]))
     text = printed(path, "--step", "4", width=width)
-    assert max(map(len, text.splitlines())) <= width and "…" not in text
+    screen = text.rpartition("\npage: ")[0]  # a path stays whole
+    assert max(map(len, screen.splitlines())) <= width and "…" not in text
     columns = read(Path(path), 4).columns
     assert len(columns) == (4 if overrides else 3)
     for place, row in enumerate(rows):

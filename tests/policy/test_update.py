@@ -17,6 +17,7 @@ from grpo_runner.policy.update import Trainer, differentiated, learning_rate
 from tests.helpers import changed, random_groups, tiny_llama
 
 CPU = torch.device("cpu")
+ALL = torch.ones(24, dtype=torch.bool)
 CONFIG = changed(
     compose(["beta=0.04", "lora.rank=2", "optim.max_grad_norm=null", "temperature=0.7", "max_new_tokens=16"]),
     run_dir="unused",
@@ -46,7 +47,7 @@ def gradients(config, model, batch, advantages_N, kind, parts=None):
 
     trainer.optimizer.step = catch
     parts = parts or [torch.arange(len(batch.completions))]
-    weights_NT, norm_NT = token_weights(advantages_N, batch.mask_NT, parts, kind, 16)
+    weights_NT, norm_NT = token_weights(advantages_N, batch.mask_NT, batch.groups_N, parts, kind, 16)
     return caught, trainer.update(batch, parts, weights_NT, norm_NT, step=0)
 
 
@@ -125,8 +126,10 @@ def test_several_updates_move_the_ratio_and_clip():
     config = changed(CONFIG, optim__updates_per_rollout=4, optim__lr=0.05, beta__value=0.0)
     model, batch = lora_model(), Batch.of(random_groups(2, 4))
     trainer = Trainer(model, 0, config, CPU, autocast=False)
-    parts = minibatches(8, 4, 4, "whole", 0, 0)
-    weights_NT, norm_NT = token_weights(torch.linspace(-1, 1, 8), batch.mask_NT, parts, "sequence_mean", 16)
+    parts = minibatches(torch.ones(8, dtype=torch.bool), 4, 4, "whole", 0, 0)
+    weights_NT, norm_NT = token_weights(
+        torch.linspace(-1, 1, 8), batch.mask_NT, batch.groups_N, parts, "sequence_mean", 16
+    )
     update = trainer.update(batch, parts, weights_NT, norm_NT, 0)
     assert update.updates == 4 and update.clip_fraction > 0 and update.ratio_mean != 1.0
 
@@ -139,7 +142,9 @@ def test_pb043_pb044_the_reference_is_the_adapter_off_model(lora):
     batch = Batch.of(random_groups(2, 4))
     trainer = Trainer(model, 0, config, CPU, autocast=False)
     parts = [torch.arange(8)]
-    weights_NT, norm_NT = token_weights(torch.linspace(-1, 1, 8), batch.mask_NT, parts, "sequence_mean", 16)
+    weights_NT, norm_NT = token_weights(
+        torch.linspace(-1, 1, 8), batch.mask_NT, batch.groups_N, parts, "sequence_mean", 16
+    )
     assert trainer.update(batch, parts, weights_NT, norm_NT, 0).kl == pytest.approx(0, abs=1e-12)
     assert trainer.update(batch, parts, weights_NT, norm_NT, 1).kl > 0
     assert Trainer(model, 0, changed(config, beta__value=0.0), CPU, False).reference is None
@@ -149,7 +154,7 @@ def test_pb032_without_weight_nothing_moves_not_even_moments():
     config = changed(CONFIG, beta__value=0.0, optim__weight_decay=0.1)
     model, batch = lora_model(), Batch.of(random_groups(2, 4))
     trainer, parts = Trainer(model, 0, config, CPU, autocast=False), [torch.arange(8)]
-    live, norm_NT = token_weights(torch.linspace(-1, 1, 8), batch.mask_NT, parts, "sequence_mean", 16)
+    live, norm_NT = token_weights(torch.linspace(-1, 1, 8), batch.mask_NT, batch.groups_N, parts, "sequence_mean", 16)
     trainer.update(batch, parts, live, norm_NT, 0)
     before = (
         copy.deepcopy({name: value.detach() for name, value in trainer.named.items()}),
@@ -178,7 +183,9 @@ def test_rows_of_zero_weight_are_not_computed_when_beta_is_zero(monkeypatch):
 def test_a_number_that_is_not_finite_stops_before_the_step():
     model, batch = lora_model(), Batch.of(random_groups(2, 4))
     trainer, parts = Trainer(model, 0, CONFIG, CPU, autocast=False), [torch.arange(8)]
-    weights_NT, norm_NT = token_weights(torch.linspace(-1, 1, 8), batch.mask_NT, parts, "sequence_mean", 16)
+    weights_NT, norm_NT = token_weights(
+        torch.linspace(-1, 1, 8), batch.mask_NT, batch.groups_N, parts, "sequence_mean", 16
+    )
     spoiled = weights_NT.clone()
     spoiled[5, 0] = torch.nan
     before = {name: value.detach().clone() for name, value in trainer.named.items()}
@@ -191,24 +198,28 @@ def test_an_infinite_gradient_stops_before_the_step():
     model, batch = lora_model(), Batch.of(random_groups(2, 4))
     trainer, parts = Trainer(model, 0, CONFIG, CPU, autocast=False), [torch.arange(8)]
     next(iter(trainer.named.values())).register_hook(lambda gradient: gradient * torch.inf)
-    weights_NT, norm_NT = token_weights(torch.linspace(-1, 1, 8), batch.mask_NT, parts, "sequence_mean", 16)
+    weights_NT, norm_NT = token_weights(
+        torch.linspace(-1, 1, 8), batch.mask_NT, batch.groups_N, parts, "sequence_mean", 16
+    )
     with pytest.raises(NonFiniteError, match="gradient is not finite"):
         trainer.update(batch, parts, weights_NT, norm_NT, 3)
 
 
 @pytest.mark.parametrize("kind", ["response", "group"])
 def test_minibatches_are_a_partition(kind):
-    parts = minibatches(24, 4, 3, kind, seed=0, step=5)
+    parts = minibatches(ALL, 4, 3, kind, seed=0, step=5)
     assert sorted(torch.cat(parts).tolist()) == list(range(24)) and [len(part) for part in parts] == [8, 8, 8]
     whole_groups = all(
         set(part.tolist()) == {4 * (row // 4) + i for row in part.tolist() for i in range(4)} for part in parts
     )
     assert whole_groups == (kind == "group")  # Oat-Zero splits groups over its eight steps
-    assert not all(torch.equal(a, b) for a, b in zip(parts, minibatches(24, 4, 3, kind, seed=0, step=6), strict=True))
+    assert not all(torch.equal(a, b) for a, b in zip(parts, minibatches(ALL, 4, 3, kind, seed=0, step=6), strict=True))
 
 
 def test_whole_minibatches_repeat_all_rows():
-    assert [part.tolist() for part in minibatches(4, 2, 3, "whole", 0, 0)] == [[0, 1, 2, 3]] * 3
+    assert [part.tolist() for part in minibatches(torch.ones(4, dtype=torch.bool), 2, 3, "whole", 0, 0)] == [
+        [0, 1, 2, 3]
+    ] * 3
 
 
 def test_pb058_dropout_acts_in_the_differentiated_pass_alone():
@@ -253,7 +264,9 @@ def test_learning_rate_shapes():
 
 def test_optimizer_state_goes_through_tensors_unchanged():
     batch, parts = Batch.of(random_groups(2, 4)), [torch.arange(8)]
-    weights_NT, norm_NT = token_weights(torch.linspace(-1, 1, 8), batch.mask_NT, parts, "sequence_mean", 16)
+    weights_NT, norm_NT = token_weights(
+        torch.linspace(-1, 1, 8), batch.mask_NT, batch.groups_N, parts, "sequence_mean", 16
+    )
     first = Trainer(lora_model(), 0, CONFIG, CPU, autocast=False)
     first.update(batch, parts, weights_NT, norm_NT, 0)
     other = Trainer(lora_model(), 0, CONFIG, CPU, autocast=False)
@@ -267,13 +280,17 @@ def test_optimizer_state_goes_through_tensors_unchanged():
 
 def test_loss_norm_of_the_loop_is_the_rollouts():
     """`norm_NT` weighs the KL: with `sequence_mean` it sums to 1 over the rows."""
-    assert loss_norm(Batch.of(random_groups(2, 4)).mask_NT, "sequence_mean", 16).sum() == pytest.approx(1.0)
+    assert loss_norm(
+        Batch.of(random_groups(2, 4)).mask_NT, torch.arange(8) // 4, "sequence_mean", 16
+    ).sum() == pytest.approx(1.0)
 
 
 def test_a_step_that_overflows_the_parameters_stops_before_a_checkpoint():
     model, batch = lora_model(), Batch.of(random_groups(2, 4))
     trainer, parts = Trainer(model, 0, CONFIG, CPU, autocast=False), [torch.arange(8)]
-    weights_NT, norm_NT = token_weights(torch.linspace(-1, 1, 8), batch.mask_NT, parts, "sequence_mean", 16)
+    weights_NT, norm_NT = token_weights(
+        torch.linspace(-1, 1, 8), batch.mask_NT, batch.groups_N, parts, "sequence_mean", 16
+    )
     step = trainer.optimizer.step
 
     def overflow():

@@ -60,7 +60,9 @@ def ours(batch, kind, baseline="group_mean", scale="group_std", ddof=1, eps=0.0,
     """(advantages (Q, G), loss) of the package, the loss put together as Trainer does."""
     advantage = algorithm.advantages(batch.rewards, baseline, scale, ddof, eps)
     parts = parts or [torch.arange(len(batch.mask))]
-    weights, norm = algorithm.token_weights(advantage.flatten(), batch.mask, parts, kind, BUDGET)
+    weights, norm = algorithm.token_weights(
+        advantage.flatten(), batch.mask, torch.arange(len(batch.mask)) // batch.rewards.shape[1], parts, kind, BUDGET
+    )
     limits = algorithm.Range(batch.low, batch.high, dual)
     found = algorithm.SURROGATES["token"](batch.logp, batch.old, weights, batch.mask, limits)
     loss = -found.value_NT.sum() + batch.beta * (norm * algorithm.ESTIMATORS["k3"](batch.logp, batch.ref)).sum()

@@ -114,7 +114,7 @@ def identity(draws=DRAWS, package=None, only=None, seed=0):
         reference = weights + draw.normal(size=weights.shape) * 0.5
         kind, updates = KINDS[number % 3], int(draw.integers(1, 4))
         updates = min(updates, questions if kind == "group" else rows)
-        parts = minibatches(rows, size, updates, kind, seed, number)
+        parts = minibatches(torch.ones(rows, dtype=torch.bool), size, updates, kind, seed, number)
         part = parts[int(draw.integers(len(parts)))]
         at = part.numpy()
 
@@ -133,7 +133,9 @@ def identity(draws=DRAWS, package=None, only=None, seed=0):
         mask_t, made = torch.tensor(mask), []
         for baseline, scale, kind_of_norm in triples:
             advantage = package.advantages(torch.tensor(rewards), baseline, scale, ddof, eps).flatten()
-            made.append(package.token_weights(advantage, mask_t, parts, kind_of_norm, budget))
+            made.append(
+                package.token_weights(advantage, mask_t, torch.arange(rows) // size, parts, kind_of_norm, budget)
+            )
         copies, width = len(triples), mask.shape[1]
         token_weight, norm = (torch.stack([m[i][part] for m in made]).view(-1, width) for i in range(2))
 
@@ -230,8 +232,10 @@ def trainer_identity(draws, seed=0):
         shaken(model, draw, 0.03)  # from here on the policy is not the reference
         signs = closed_forms.advantages(rewards, baseline, scale, ddof, eps).reshape(-1)
         advantage = algorithm.advantages(torch.tensor(rewards), baseline, scale, ddof, eps).flatten()
-        parts = minibatches(questions * size, size, updates, kind, seed, number)
-        weights_NT, norm_NT = algorithm.token_weights(advantage, batch.mask_NT, parts, kind_of_norm, budget)
+        parts = minibatches(torch.ones(questions * size, dtype=torch.bool), size, updates, kind, seed, number)
+        weights_NT, norm_NT = algorithm.token_weights(
+            advantage, batch.mask_NT, batch.groups_N, parts, kind_of_norm, budget
+        )
 
         with torch.no_grad():
             old = [row_scores(model, batch, row, temperature).numpy() for row in range(questions * size)]

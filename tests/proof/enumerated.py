@@ -22,7 +22,9 @@ def bandit(p, size, baseline, scale="none", ddof=0, advantages=algorithm.advanta
     for answers in itertools.product((0.0, 1.0), repeat=size):
         rewards = torch.tensor([answers], dtype=torch.float64)
         made = advantages(rewards, baseline, scale, ddof, 0.0).flatten()
-        weights = algorithm.token_weights(made, mask, [torch.arange(size)], "sequence_mean", 1)[0][:, 0]
+        weights = algorithm.token_weights(
+            made, mask, torch.zeros(size, dtype=torch.long), [torch.arange(size)], "sequence_mean", 1
+        )[0][:, 0]
         chance = math.prod(p if answer else 1 - p for answer in answers)
         total += chance * float((weights * (rewards[0] - p)).sum())
     return total / (p * (1 - p))
@@ -69,7 +71,9 @@ def expected_gradient(size, baseline, scale, kind, surrogate="token", token_weig
     for group in itertools.product(range(3), repeat=size):
         rows = list(group)
         made = algorithm.advantages(REWARDS[rows][None], baseline, scale).flatten()
-        weights = token_weights(made, MASK[rows], [torch.arange(size)], kind, BUDGET)[0]
+        weights = token_weights(
+            made, MASK[rows], torch.zeros(size, dtype=torch.long), [torch.arange(size)], kind, BUDGET
+        )[0]
         here = logprobs[rows]
         value = algorithm.SURROGATES[surrogate](here, here.detach(), weights, MASK[rows], RANGE).value_NT.sum()
         total = total + chances[rows].prod().detach() * value

@@ -92,7 +92,9 @@ class Gradients:
         if estimator:
             trainer.reference.model = self.reference
         everything = torch.arange(ROWS)
-        weights, norm = weighed or algorithm.token_weights(share, batch.mask_NT, [everything], kind, BUDGET)
+        weights, norm = weighed or algorithm.token_weights(
+            share, batch.mask_NT, batch.groups_N, [everything], kind, BUDGET
+        )
         caught = []
 
         def catch():

@@ -95,8 +95,8 @@ def test_tree_token_mean_and_std_are_no_constant_factor_either(scale, kind):
 def test_tree_sees_a_broken_norm():
     """Negative control: a constant that is the row's own length is not the constant."""
 
-    def broken(advantages_N, mask_NT, minibatches, kind, budget):
-        return algorithm.token_weights(advantages_N, mask_NT, minibatches, "sequence_mean", budget)
+    def broken(advantages_N, mask_NT, groups_N, minibatches, kind, budget):
+        return algorithm.token_weights(advantages_N, mask_NT, groups_N, minibatches, "sequence_mean", budget)
 
     found = expected_gradient(3, "leave_one_out", "none", "constant", token_weights=broken)
     assert float((found / true_gradient()).max() / (found / true_gradient()).min()) > 1.1

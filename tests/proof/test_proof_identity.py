@@ -60,27 +60,27 @@ def test_the_trainers_gradient_is_that_too():
 
 
 def _weights(change):
-    def token_weights(advantages_N, mask_NT, minibatches, kind, budget):
+    def token_weights(advantages_N, mask_NT, groups_N, minibatches, kind, budget):
         norm_NT = torch.zeros(mask_NT.shape, dtype=torch.float64)
         for rows in minibatches:
-            norm_NT[rows] = change(mask_NT[rows], kind, budget)
+            norm_NT[rows] = change(mask_NT[rows], groups_N[rows], kind, budget)
         return advantages_N.double()[:, None] * norm_NT, norm_NT
 
     return token_weights
 
 
-def _no_length(mask, kind, budget):
-    return mask.double() / len(mask) if kind == "sequence_mean" else algorithm.loss_norm(mask, kind, budget)
+def _no_length(mask, groups, kind, budget):
+    return mask.double() / len(mask) if kind == "sequence_mean" else algorithm.loss_norm(mask, groups, kind, budget)
 
 
-def _micro_batch_mean(mask, kind, budget):
+def _micro_batch_mean(mask, groups, kind, budget):
     """Each micro-batch by its own norm (one row, then the rest), and the mean of the two."""
-    pieces = [piece for piece in (mask[:1], mask[1:]) if len(piece)]
-    return torch.cat([algorithm.loss_norm(piece, kind, budget) for piece in pieces]) / len(pieces)
+    pieces = [piece for piece in ((mask[:1], groups[:1]), (mask[1:], groups[1:])) if len(piece[0])]
+    return torch.cat([algorithm.loss_norm(*piece, kind, budget) for piece in pieces]) / len(pieces)
 
 
-def _numerator_only(mask, kind, budget):
-    return algorithm.loss_norm(torch.ones_like(mask), kind, budget) * mask
+def _numerator_only(mask, groups, kind, budget):
+    return algorithm.loss_norm(torch.ones_like(mask), groups, kind, budget) * mask
 
 
 def _product(logprobs, old, weights, mask, clip):

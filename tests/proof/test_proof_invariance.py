@@ -26,7 +26,9 @@ def test_a_norm_of_each_micro_batch_is_seen(gradients, kind):
     """Negative control: weights by the micro-batch's own norm, averaged over micro-batches."""
     case, pieces = (kind, "token", None), torch.arange(ROWS).split([5, 1, 4, 2])
     batch = gradients.batch(sizes=(5, 1, 4, 2))
-    broken = [w / len(pieces) for w in algorithm.token_weights(SHARE, batch.mask_NT, pieces, kind, BUDGET)]
+    broken = [
+        w / len(pieces) for w in algorithm.token_weights(SHARE, batch.mask_NT, batch.groups_N, pieces, kind, BUDGET)
+    ]
     assert difference(gradients.of(case, batch, weighed=broken), gradients.of(case, gradients.batch())) > 1e-3
 
 
@@ -35,7 +37,9 @@ def test_a_norm_of_each_process_is_seen(gradients, kind):
     """Negative control: each process by its own rows, gradients averaged, as data-parallel wrappers do; 5 and 7 rows."""
     case, shards = (kind, "token", None), torch.arange(ROWS).split([5, 7])
     batch = gradients.batch()
-    broken = [w / len(shards) for w in algorithm.token_weights(SHARE, batch.mask_NT, shards, kind, BUDGET)]
+    broken = [
+        w / len(shards) for w in algorithm.token_weights(SHARE, batch.mask_NT, batch.groups_N, shards, kind, BUDGET)
+    ]
     total = sum(gradients.of(case, batch, shard, weighed=broken) for shard in shards)
     assert difference(total, gradients.of(case, batch)) > 1e-3
 

@@ -87,7 +87,9 @@ def test_departure_dapo_divides_by_the_generation_batchs_tokens(steps, factor):
     values = torch.rand(mask.shape, dtype=torch.float64)
     for rows in torch.arange(8).split(8 // steps):
         theirs = libraries.trl_loss("dapo", values, mask, [rows], BUDGET, tokens=int(mask.sum()))
-        mine = (values * algorithm.token_weights(torch.ones(8), mask, [rows], "token_mean", BUDGET)[0]).sum()
+        mine = (
+            values * algorithm.token_weights(torch.ones(8), mask, torch.arange(8) // 4, [rows], "token_mean", BUDGET)[0]
+        ).sum()
         assert float(theirs / mine) == pytest.approx(factor)
 
 
@@ -152,7 +154,7 @@ def test_departure_token_mean_is_over_the_batch_and_not_the_group():
     """DAPO's formula gives each group 1/Σ|o| of its own; over the batch, a group of long answers weighs more."""
     mask = torch.arange(12) < torch.tensor([[2], [4], [12], [6]])  # group 0 has 6 tokens, group 1 has 18
     ones = torch.ones(4, dtype=torch.float64)
-    weights = algorithm.token_weights(ones, mask, [torch.arange(4)], "token_mean", BUDGET)[0]
+    weights = algorithm.token_weights(ones, mask, torch.arange(4) // 2, [torch.arange(4)], "token_mean", BUDGET)[0]
     shares = weights.view(2, -1).sum(1)
     assert shares.tolist() == pytest.approx([0.25, 0.75])  # the formula: a half each
     # verl's token-mean is that of the batch too: a loss of 1 on the tokens of group 1 alone counts three quarters
@@ -167,6 +169,11 @@ def test_departure_fully_masked_rows_in_the_mean(empty):
     mask = torch.ones(6, 4, dtype=torch.bool)
     mask[:empty] = False
     values = torch.rand(6, 4, dtype=torch.float64)
-    mine = (values * algorithm.token_weights(torch.ones(6), mask, [torch.arange(6)], "sequence_mean", BUDGET)[0]).sum()
+    mine = (
+        values
+        * algorithm.token_weights(
+            torch.ones(6), mask, torch.arange(6) // 3, [torch.arange(6)], "sequence_mean", BUDGET
+        )[0]
+    ).sum()
     theirs = libraries.verl_loss("seq-mean-token-mean", values, mask, [], skip_empty=True)
     assert float(theirs / mine) == pytest.approx(6 / (6 - empty))

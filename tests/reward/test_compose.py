@@ -15,10 +15,13 @@ from grpo_runner.schema import RewardConfig
 from grpo_runner.types import Completion, Finish, Group, Question, Reward
 
 
+BUDGET = 16
+
+
 def config(**changes: object) -> RewardConfig:
     values: dict[str, object] = {
         "parts": {"correct": 1.0}, "function": None, "extract": "box_or_marker", "truncated": "zero", "deadline_s": 5.0,
-        "workers": 1,
+        "workers": 1, "overlong_buffer": None,
     }  # fmt: skip
     return RewardConfig(**(values | changes))  # type: ignore[arg-type]
 
@@ -43,12 +46,12 @@ def totals(found: list[list[Reward]]) -> list[list[float]]:
 
 
 def test_correct_is_the_verdict_and_a_truncated_answer_has_none() -> None:
-    assert totals(rewards(build(config()))) == [[1.0, 1.0, 0.0], [0.0, 0.0]]
-    assert totals(rewards(build(config(truncated="keep")))) == [[1.0, 1.0, 0.0], [1.0, 0.0]]
+    assert totals(rewards(build(config(), BUDGET))) == [[1.0, 1.0, 0.0], [0.0, 0.0]]
+    assert totals(rewards(build(config(truncated="keep"), BUDGET))) == [[1.0, 1.0, 0.0], [1.0, 0.0]]
 
 
 def test_parts_are_weighted_and_kept_apart() -> None:
-    found = rewards(build(config(parts={"correct": 1.0, "format": 0.1})))
+    found = rewards(build(config(parts={"correct": 1.0, "format": 0.1}), BUDGET))
     assert [dict(reward.parts) for reward in found[0]] == [
         {"correct": 1.0, "format": 1.0}, {"correct": 1.0, "format": 0.0}, {"correct": 0.0, "format": 1.0},
     ]  # fmt: skip
@@ -58,12 +61,12 @@ def test_parts_are_weighted_and_kept_apart() -> None:
 
 def test_format_under_answer_tag_wants_the_tags() -> None:
     groups = [group("q", "4", "so</think> <answer>4</answer>", r"\boxed{4}", "so</think><answer>4</answer>")]
-    found = rewards(build(config(parts={"format": 1.0}, extract="answer_tag")), groups)
+    found = rewards(build(config(parts={"format": 1.0}, extract="answer_tag"), BUDGET), groups)
     assert totals(found) == [[1.0, 0.0, 0.0]]
 
 
 def test_PB068_correctness_is_apart_from_the_reward() -> None:
-    reward_of = build(config(parts={"correct": 2.0, "format": -0.5}))
+    reward_of = build(config(parts={"correct": 2.0, "format": -0.5}), BUDGET)
     verdicts = [[check(c.text, one.question.gold) for c in one.completions] for one in GROUPS]
     found = reward_of(GROUPS, verdicts)
     assert totals(found) == [[1.5, 2.0, -0.5], [-0.5, 0.0]]
@@ -105,7 +108,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def with_function(name: str) -> RewardOf:
-    return build(config(parts={"function": 1.0}, function=name))
+    return build(config(parts={"function": 1.0}, function=name), BUDGET)
 
 
 def test_a_users_function_is_called_once_with_every_completion(own: str) -> None:
@@ -171,7 +174,7 @@ def test_a_sum_too_large_names_the_question(own: str, parts: dict[str, float]) -
     function = f"{own}:large" if "function" in parts else None
     groups = [group("fine", "4", "no", "no", "no"), group("bad", "4", r"\boxed{4}", r"\boxed{4}")]
     with pytest.raises(NonFiniteError, match=r'parts for question "bad" is .*; a reward is at most 1e\+30'):
-        rewards(build(config(parts=parts, function=function)), groups)
+        rewards(build(config(parts=parts, function=function), BUDGET), groups)
 
 
 def test_large_rewards_within_the_limit_are_kept(own: str) -> None:
@@ -195,4 +198,4 @@ def test_what_cannot_be_imported_is_said_when_the_run_is_built(own: str, path: s
 
 def test_an_unknown_part_names_the_nearest() -> None:
     with pytest.raises(InputError, match=r'no part "corect". Did you mean "correct"'):
-        build(config(parts={"corect": 1.0}))
+        build(config(parts={"corect": 1.0}), BUDGET)

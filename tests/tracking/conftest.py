@@ -1,4 +1,4 @@
-"""A small RunConfig, made-up question rows, and a reader of offline `.wandb` files."""
+"""A small RunConfig, made-up question rows, rows as a job makes them, and a reader of offline `.wandb` files."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from grpo_runner import schema
+from grpo_runner.algorithm import question_rows as algorithm_rows
+from grpo_runner.algorithm import weigh
+from grpo_runner.objectives import Objective, preset
+from grpo_runner.tracking.local import PICTURES
+
+REFERENCES = ("grpo", "dr_grpo", "rloo")
 
 _TABLE = schema.SourceConfig(path=None, hub_id=None, hub_config=None, split="train")
 BASE = schema.RunConfig(
@@ -22,27 +30,28 @@ BASE = schema.RunConfig(
     ),
     prompt=schema.PromptConfig(template="{{question}}", system=None, chat=False, stop=()),
     reward=schema.RewardConfig(
-        parts={"correct": 1.0}, function=None, extract="box", truncated="keep", deadline_s=1.0, workers=1
+        parts={"correct": 1.0}, function=None, extract="box", truncated="keep", overlong_buffer=None, deadline_s=1.0, workers=1
     ),
     advantage=schema.AdvantageConfig(baseline="group_mean", scale="group_std", ddof=0, eps=0.0),
     loss_norm=schema.LossNormConfig(kind="sequence_mean", divisor=None),
-    beta=schema.BetaConfig(value=0.04, estimator="k3"),
+    beta=schema.BetaConfig(value=0.04, estimator="k3", placement="loss", reference="initial", refresh_every=0),
     group_size=schema.GroupSizeConfig(value=8),
     clip=schema.ClipConfig(kind="token", low=0.2, high=0.2, dual=None),
-    lora=schema.LoraConfig(enabled=True, rank=4, alpha=8.0, dropout=0.0, targets="all"),
+    lora=schema.LoraConfig(enabled=True, rank=4, alpha=8.0, dropout=0.0, targets="all", adapter=None),
     optim=schema.OptimConfig(
         lr=1e-3, betas=(0.9, 0.99), eps=1e-8, weight_decay=0.0, max_grad_norm=1.0, schedule="constant", warmup_steps=0,
         updates_per_rollout=1, minibatch="whole", microbatch_tokens=4096,
     ),
-    rollout=schema.RolloutConfig(engine="native", top_p=1.0, top_k=0, batch_rows=64),
+    rollout=schema.RolloutConfig(engine="native", top_p=1.0, top_k=0, batch_rows=64, dynamic_sampling=0, when_short="smaller", importance="none", importance_cap=None),
     evaluation=schema.EvaluationConfig(
         every=2, questions=4, samples=2, greedy=True, temperature=1.0, top_p=1.0, max_new_tokens=None
     ),
     tracking=schema.TrackingConfig(
-        wandb="offline", project="grpo_runner_tests", entity=None, group=None, tags=("a", "b"), completions_every=2
+        wandb="offline", project="grpo_runner_tests", entity=None, group=None, tags=("a", "b"), completions_every=2, probe_every=0,
+        probe=("grpo", "dr_grpo"),
     ),
     checkpoint=schema.CheckpointConfig(every=1, keep=2),
-    steps=6, seed=0, questions_per_step=4, max_new_tokens=32, temperature=1.0, device="cpu", dtype="float32",
+    entropy_bonus=0.0, steps=6, seed=0, questions_per_step=4, max_new_tokens=32, temperature=1.0, device="cpu", dtype="float32",
     run_name="first", sweep_name="sweep_of_tests", run_dir="unset",
 )  # fmt: skip
 
@@ -73,6 +82,56 @@ def question_rows(step: int, count: int = 4) -> list[dict[str, object]]:
     return rows
 
 
+def job_rows(
+    steps: int, objective: Objective, questions: int = 4, size: int = 8, excluded: float = 0.0, seed: int = 0
+) -> list[dict[str, object]]:
+    """Question rows of a made-up job, through the functions that weigh a real one.
+
+    Success rises from .2 to .9 over the steps; right answers are longer than wrong ones; 40 questions take turns. Each
+    answer is excluded with probability `excluded`.
+    """
+    draw = np.random.default_rng(seed)
+    hardness = draw.normal(0, 1, 40)
+    rows: list[dict[str, object]] = []
+    for step in range(steps):
+        asked = [(step * questions + slot) % 40 for slot in range(questions)]
+        skill = -1.4 + 3.6 * step / max(steps - 1, 1)
+        chance = 1 / (1 + np.exp(-(skill + hardness[asked])))
+        correct = draw.random((questions, size)) < chance[:, None]
+        lengths = np.where(correct, draw.integers(14, 26, correct.shape), draw.integers(4, 14, correct.shape))
+        included = draw.random(correct.shape) >= excluded
+        rewards_QG = torch.tensor(np.where(included, correct.astype(float), np.nan))
+        mask_NT = torch.arange(26)[None, :] < torch.tensor(lengths * included).view(-1, 1)
+        batch = [torch.tensor(included).flatten().nonzero().squeeze(1)]
+        made = weigh(rewards_QG, mask_NT, batch, objective)
+        references = {name: weigh(rewards_QG, mask_NT, batch, preset(name, 0, 0.0, 32.0)) for name in REFERENCES}
+        found = algorithm_rows(
+            rewards_QG, torch.tensor(correct), made.advantages_QG, made.weights_NT.view(questions, size, -1),
+            torch.tensor(lengths), torch.tensor(included), references,
+        )  # fmt: skip
+        for slot, (question, values) in enumerate(zip(asked, found, strict=True)):
+            rows.append({
+                "step": step, "slot": slot, "question_id": f"q{question}", "question": f"{question}=?", "gold": "1",
+                "truncated": 0, "kl": None, **values,
+            })  # fmt: skip
+    return rows
+
+
+def probe_row(step: int) -> dict[str, object]:
+    """A row as the probe makes it: four objectives, their pairs, and two questions of which one pulls nowhere."""
+    names = ("grpo", "dr_grpo", "no_std", "no_length_norm")
+    pairs = [f"{a}~{b}" for i, a in enumerate(names) for b in names[i + 1 :]]
+    cosine = {pair: 0.9 - 0.02 * i - 0.01 * step for i, pair in enumerate(pairs)}
+    nothing = dict.fromkeys(pairs)
+    return {
+        "step": step, "norm": dict.fromkeys(names, 1.0 + step), "cosine": cosine,
+        "groups": [
+            {"slot": 0, "question_id": "q0", "success_rate": 0.25, "cosine": cosine},
+            {"slot": 1, "question_id": "q1", "success_rate": 1.0, "cosine": nothing},
+        ],
+    }  # fmt: skip
+
+
 def metrics_of(step: int) -> dict[str, float | int | None]:
     return {
         "time/step_s": 0.5, "accuracy": step / 10, "reward/mean": step / 7, "reward/b": 0.1, "reward/a": 0.2, "zeta": 1,
@@ -96,6 +155,8 @@ def drive(tracker, config: schema.RunConfig, first: int | None, stop: int, finis
         tracker.step(step, metrics_of(step))
         tracker.questions(step, question_rows(step))
         tracker.completions(step, [{"slot": 0, "text": f"answer {step} é"}])
+        if step % 3 == 0:
+            tracker.probe(step, probe_row(step))
     if finish == "done":
         tracker.evaluation(stop, evaluation_of(stop))
     if finish:
@@ -111,25 +172,30 @@ def fake():
         metrics = staticmethod(metrics_of)
         evaluation = staticmethod(evaluation_of)
         drive = staticmethod(drive)
+        job = staticmethod(job_rows)
+        probe = staticmethod(probe_row)
 
     return Fake
 
 
 @pytest.fixture
 def no_drawing(monkeypatch):
-    """A small picture of the rows instead: the real one has its own tests and takes half a second to draw."""
+    """A pixel of the rows for each picture instead: the real ones have their own tests and take two seconds to draw."""
     from PIL import Image
 
     from grpo_runner.tracking import charts
 
-    def small(table):
-        shade = zlib.crc32(repr(table["weight"].to_pylist()).encode())
+    def pixel(*rows) -> bytes:
         buffer = io.BytesIO()
-        Image.frombytes("RGBA", (1, 1), shade.to_bytes(4, "little")).save(buffer, "PNG")
+        Image.frombytes("RGBA", (1, 1), zlib.crc32(repr(rows).encode()).to_bytes(4, "little")).save(buffer, "PNG")
         return buffer.getvalue()
 
-    monkeypatch.setattr(charts, "weight_scatter", lambda table, *_: table)
-    monkeypatch.setattr(charts, "png", small)
+    def draw(config, table, probe):
+        weights = table["weight"].to_pylist()
+        drawn = {name: pixel(name, weights) for name in PICTURES[:3] if weights}
+        return drawn | ({"probe": pixel(probe)} if probe else {})
+
+    monkeypatch.setattr(charts, "draw", draw)
 
 
 def wandb_records(path: Path) -> Iterator[object]:

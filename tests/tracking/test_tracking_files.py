@@ -37,6 +37,43 @@ def test_keys_come_in_one_order_with_times_last_and_none_as_null(make_config, fa
     assert '"kl": null' in lines[0] and '"length/correct": null' in lines[0]
 
 
+def test_new_keys_stand_in_order_and_the_probe_before_the_times(make_config):
+    config = make_config()
+    tracker = LocalTracker()
+    tracker.start(config, None)
+    expected = [
+        "reward/mean", "error", "excluded", "unscored", "refills", "groups/kept", "kl", "ratio/mean", "importance/mean",
+        "importance/capped", "mismatch", "weight/total", "weight/gini", "weight/top_tenth", "weight/gini_grpo",
+        "weight/top_tenth_grpo", "weight/gini_dr_grpo", "weight/top_tenth_dr_grpo", "weight/gini_rloo",
+        "weight/top_tenth_rloo", "zeta", "probe/cosine/grpo~dr_grpo", "probe/norm/grpo", "time/step_s",
+    ]  # fmt: skip
+    tracker.step(0, dict.fromkeys(sorted(expected), 1))
+    line = (Path(config.run_dir) / "metrics.jsonl").read_text()
+    assert list(json.loads(line)) == ["step", *expected]
+
+
+def test_the_probe_s_rows_are_plain_numbers_with_nulls(make_config, fake):
+    config = make_config()
+    tracker = Trackers([LocalTracker()])
+    tracker.start(config, None)
+    row = fake.probe(3) | {"norm": {"grpo": np.float64(0.5), "dr_grpo": None}}
+    tracker.probe(3, row)
+    path = Path(config.run_dir) / "probe.jsonl"
+    assert json.loads(path.read_text()) == row
+    with pytest.raises(NonFiniteError, match=r"probe\.norm\.grpo at step 6 is nan"):
+        tracker.probe(6, row | {"norm": {"grpo": float("nan")}})
+    assert len(path.read_text().splitlines()) == 1
+
+
+def test_a_fresh_start_leaves_no_chart_of_the_run_before(make_config, fake):
+    """Without a probe the new run draws no probe.png: the old one must not stay beside its charts."""
+    config = make_config()
+    fake.drive(LocalTracker(), config, None, 6)
+    assert (Path(config.run_dir) / "probe.png").exists()
+    LocalTracker().start(config, None)
+    assert snapshot(config) == {"evals.jsonl": b"", "metrics.jsonl": b""}
+
+
 def test_numpy_scalars_are_written_as_plain_numbers(make_config):
     config = make_config()
     tracker = LocalTracker()
@@ -74,14 +111,15 @@ def test_a_resumed_run_leaves_the_bytes_of_an_uninterrupted_one(make_config, fak
     fake.drive(LocalTracker(), whole, None, 6)
     fake.drive(LocalTracker(), broken, None, killed_at, finish=None)
     root = Path(broken.run_dir)
-    for name in ("metrics.jsonl", "evals.jsonl", "questions.jsonl"):  # killed in the middle of a line
+    for name in ("metrics.jsonl", "evals.jsonl", "questions.jsonl", "probe.jsonl"):  # killed in the middle of a line
         with open(root / name, "ab") as file:
             file.write(b'{"step": 2, "acc')
     fake.drive(LocalTracker(), broken, resumed_at, 6)
     assert snapshot(broken) == snapshot(whole)
     assert set(snapshot(whole)) == {
-        "metrics.jsonl", "evals.jsonl", "questions.parquet", "weights.png", "completions/step_000000.jsonl.zst",
-        "completions/step_000002.jsonl.zst", "completions/step_000004.jsonl.zst",
+        "metrics.jsonl", "evals.jsonl", "questions.parquet", "probe.jsonl", "completions/step_000000.jsonl.zst",
+        "completions/step_000002.jsonl.zst", "completions/step_000004.jsonl.zst", "weights.png", "weight_by_length.png",
+        "cumulative_weight.png", "probe.png", "charts.html",
     }  # fmt: skip
 
 
@@ -92,7 +130,7 @@ def test_control_without_the_drop_rule_the_files_differ(make_config, fake, monke
     monkeypatch.setattr(jsonl, "keep_before", lambda path, step: None)
     fake.drive(LocalTracker(), broken, 3, 6)
     changed = {name for name, data in snapshot(whole).items() if snapshot(broken)[name] != data}
-    assert changed == {"metrics.jsonl", "evals.jsonl"}
+    assert changed == {"metrics.jsonl", "evals.jsonl", "probe.jsonl", "probe.png", "charts.html"}
 
 
 def test_a_fresh_start_in_a_used_folder_keeps_nothing_of_the_old_run(make_config, fake):

@@ -154,3 +154,117 @@ def test_wrong_columns_are_refused(tmp_path, fake):
 def test_a_folder_without_rows_reads_as_an_empty_table(tmp_path):
     table = read_questions(tmp_path)
     assert table.num_rows == 0 and table.schema.equals(questions.schema())
+
+
+# --- cumulative weight
+
+
+def with_weight(fake, step: int, *given: tuple[int, str, float]) -> list[dict[str, object]]:
+    """Rows of (slot, question, weight)."""
+    row = fake.questions(step)[0]
+    return [row | {"slot": slot, "question_id": name, "weight": weight} for slot, name, weight in given]
+
+
+def test_cumulative_weight_adds_up_by_question_in_the_order_of_steps_and_slots(tmp_path, fake):
+    log = questions.QuestionLog(tmp_path)
+    log.start(0)
+    log.add(0, with_weight(fake, 0, (0, "a", 1.0), (1, "b", 10.0), (2, "a", 2.0)))
+    log.add(1, with_weight(fake, 1, (2, "a", 4.0), (0, "c", 0.0), (1, "b", 20.0)))  # given out of order
+    for _ in ("from the journal", "from the parquet file"):
+        table = read_questions(tmp_path)
+        assert table["slot"].to_pylist() == [0, 1, 2, 0, 1, 2]
+        assert table["question_id"].to_pylist() == ["a", "b", "a", "c", "b", "a"]
+        assert table["cumulative_weight"].to_pylist() == [1.0, 10.0, 3.0, 0.0, 30.0, 7.0]
+        log.finish()
+
+
+@pytest.mark.parametrize("fold", [4, 10_000])
+def test_cumulative_weight_goes_on_after_a_kill_from_the_rows_that_are_kept(tmp_path, fake, monkeypatch, fold):
+    """Killed after step 13 with a torn line, resumed at 10: steps 10 to 13 do not count twice, and no digit differs."""
+    monkeypatch.setattr(questions, "_FOLD_ROWS", fold)
+    fill(tmp_path / "whole", range(30), fake).finish()
+    fill(tmp_path / "killed", range(14), fake)
+    with open(tmp_path / "killed" / "questions.jsonl", "ab") as file:
+        file.write(b'{"step": 14, "slo')
+    fill(tmp_path / "killed", range(10, 30), fake).finish()
+    whole, killed = (read_questions(tmp_path / name) for name in ("whole", "killed"))
+    assert killed.equals(whole)
+    for name in ("q0", "q1", "q2", "q3"):
+        weights = [row["weight"] for step in range(30) for row in fake.questions(step) if row["question_id"] == name]
+        found = [row["cumulative_weight"] for row in whole.to_pylist() if row["question_id"] == name]
+        assert found == pytest.approx([sum(weights[: i + 1]) for i in range(30)])
+
+
+def test_control_sums_that_are_not_rebuilt_are_seen(tmp_path, fake):
+    fill(tmp_path, range(5), fake)
+    log = questions.QuestionLog(tmp_path)
+    log.start(5)
+    log._sums = {}
+    log.add(5, fake.questions(5))
+    rows = read_questions(tmp_path).to_pylist()
+    assert rows[-3]["cumulative_weight"] < rows[-7]["cumulative_weight"]
+
+
+def test_a_step_that_could_not_be_written_is_not_in_the_sums(tmp_path, fake, monkeypatch):
+    log = fill(tmp_path, range(1), fake)
+    with monkeypatch.context() as patch, pytest.raises(OSError):
+        patch.setattr(jsonl, "append", lambda *_: (_ for _ in ()).throw(OSError("full")))
+        log.add(1, fake.questions(1))
+    log.add(1, fake.questions(1))
+    again = fill(tmp_path / "again", range(2), fake)
+    log.finish()
+    again.finish()
+    assert read_questions(tmp_path).equals(read_questions(tmp_path / "again"))
+
+
+def test_cumulative_weight_is_not_taken_from_outside(tmp_path, fake):
+    log = fill(tmp_path, range(1), fake)
+    with pytest.raises(ValueError, match="cumulative_weight is summed by the log"):
+        log.add(1, [fake.questions(1)[0] | {"cumulative_weight": 1.0}])
+
+
+# --- folders of before a column was there
+
+NEW = ("included", "cumulative_weight", "weight_grpo", "weight_dr_grpo", "weight_rloo", "centred_weight", "std_factor",
+       "length_factor", "constant_factor")  # fmt: skip
+
+
+def test_an_older_folder_is_read_with_nulls_and_can_be_gone_on_from(tmp_path, fake):
+    fill(tmp_path, range(3), fake).finish()
+    parquet = tmp_path / "questions.parquet"
+    old = pq.read_table(parquet).drop_columns(list(NEW))
+    pq.write_table(old, parquet)
+    table = read_questions(tmp_path)
+    assert table.schema.equals(questions.schema())
+    assert all(table[name].null_count == 12 for name in NEW)
+    assert table.select(old.column_names).equals(old)
+    fill(tmp_path, range(2, 4), fake).finish()
+    table = read_questions(tmp_path)
+    assert table["cumulative_weight"].null_count == 8  # the old rows stay as they were
+    sums = {f"q{slot}": sum(fake.questions(step)[slot]["weight"] for step in range(4)) for slot in range(4)}
+    last = table.slice(12).to_pylist()
+    assert {row["question_id"]: row["cumulative_weight"] for row in last} == pytest.approx(sums)
+
+
+def test_a_parquet_file_of_something_else_is_refused(tmp_path, fake):
+    fill(tmp_path, range(1), fake).finish()
+    parquet = tmp_path / "questions.parquet"
+    pq.write_table(pq.read_table(parquet).drop_columns(["weight"]), parquet)
+    with pytest.raises(InputError, match=r"questions\.parquet is not a readable"):
+        read_questions(tmp_path)
+
+
+def test_the_columns_of_a_job_all_have_a_place(tmp_path, fake):
+    """What question_rows makes is what the log takes, and the factors come back from the file to the last digit."""
+    from grpo_runner.objectives import preset
+
+    rows = fake.job(3, preset("dr_grpo", 0, 0.0, 32.0), excluded=0.2)
+    log = questions.QuestionLog(tmp_path)
+    log.start(0)
+    for step in range(3):
+        log.add(step, [row for row in rows if row["step"] == step])
+    log.finish()
+    found = read_questions(tmp_path).to_pylist()
+    assert [{key: row[key] for key in given} for row, given in zip(found, rows, strict=True)] == rows
+    assert set(questions.COLUMNS) - set(rows[0]) == {"cumulative_weight"}
+    assert any(row["included"] < row["group_size"] for row in found)

@@ -71,7 +71,7 @@ def test_plain_output_word_for_word(make_config, fake):
     at = lines.index("largest weights of the run weight asked success, first -> last")
     assert lines[at + 1] == f"[b]5+1=? {q1:.4g} 6 0.12 -> 0.88"
     assert {lines[at + 2].split()[1], lines[at + 3].split()[1]} == {f"{q0:.4g}", f"{q2:.4g}"}
-    for name in ("run", "metrics", "questions", "picture", "answers"):
+    for name in ("run", "metrics", "questions", "charts", "answers"):
         assert any(line.startswith(name + " ") for line in lines[at + 4 :])
 
 

@@ -1,14 +1,16 @@
-"""Pictures of what questions weigh: measured points with the theory behind them. Matplotlib is imported late."""
+"""The weight of a question against its success rate: measured points with the theory behind them."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ..schema import AdvantageConfig, LossNormConfig
+from ...objectives import NAMED
+from ...schema import AdvantageConfig, LossNormConfig
+from .drawing import GREY, asked, column, dress, new_figure
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
 
 _THEORY = "#d1495b"
 
-
 # Σ|A| of G answers with 0/1 rewards and success rate p before the scale, by baseline: formula and function of (p, G).
 # A baseline that is not here gets no curve, which is better than another one's.
 _CENTRED: dict[str, tuple[str, Callable[[np.ndarray, int], np.ndarray]]] = {
@@ -25,6 +26,11 @@ _CENTRED: dict[str, tuple[str, Callable[[np.ndarray, int], np.ndarray]]] = {
     "leave_one_out": ("2G²/(G-1)·p(1-p)", lambda p, size: 2 * size * p * (1 - p) * size / max(size - 1, 1)),
     "none": ("G·p", lambda p, size: size * p),
 }
+# drawn beside the run's own: the group mean with and without its std
+_REFERENCES: tuple[tuple[str, Literal["group_std", "none"], str], ...] = (
+    ("grpo", "group_std", "--"),
+    ("dr_grpo", "none", ":"),
+)
 
 
 def advantage_weight_theory(p: np.ndarray, advantage: AdvantageConfig, group_size: int) -> np.ndarray | None:
@@ -48,26 +54,27 @@ def weight_scatter(table: pa.Table, advantage: AdvantageConfig, loss_norm: LossN
     """Two panels over the success rate: the advantage weight, and the weight after the loss norm, each with its theory.
 
     table: rows of questions.parquet (at least one). Rows at the same place are one dot whose area grows with their
-    number. Left, the colour is the mean step. Right, the colour is the mean length of the answers, and the curve is the
-    left one times the median of weight / advantage_weight: exact under 1/|o| (one constant), the median length's curve
-    otherwise. The theory is that of 0/1 rewards.
+    number. Left, the colour is the mean step, and the theory of GRPO and Dr. GRPO stands beside the run's own. Right,
+    the colour is the mean length of the answers, and the curve is the left one times the median of weight /
+    advantage_weight: exact under 1/|o| (one constant), the median length's curve otherwise. The theory is that of 0/1
+    rewards and groups of which every answer is in the loss.
     """
-    from matplotlib.figure import Figure
-
-    column: Callable[[str], np.ndarray] = lambda name: table[name].to_numpy().astype(float)  # noqa: E731
-    rate, before, after = column("success_rate"), column("advantage_weight"), column("weight")
-    group_size = int(column("group_size").max())
+    rate, before, after = (column(table, name) for name in ("success_rate", "advantage_weight", "weight"))
+    group_size = int(column(table, "group_size").max())
     grid = np.linspace(0, 1, 401)
     curve = advantage_weight_theory(grid, advantage, group_size)
+    # groups with excluded answers weigh by the others alone, and their success rate is that of all
+    partial = column(table, "included") < column(table, "group_size")
 
-    figure = Figure(figsize=(11, 4.8), dpi=120, layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.1)  # type: ignore[union-attr, call-arg]
-    left, right = figure.subplots(1, 2)
-    binary = np.allclose(column("reward_mean"), rate)  # rewards of right and wrong answers are 1 and 0
+    figure, left, right = new_figure()
+    means = column(table, "reward_mean")[~partial]
+    binary = np.allclose(means, rate[~partial])  # rewards of right and wrong answers are 1 and 0
     if curve is not None:
         label = f"{'theory' if binary else 'theory for 0/1 rewards'}: {_formula(advantage)}"
         left.plot(grid, curve, color=_THEORY, lw=1.8, zorder=1, label=label)
-    _dots(left, figure, rate, before, column("step"), "mean step of the dot's questions", "viridis")
+    if binary:
+        _others(left, grid, advantage, group_size)
+    _dots(left, figure, rate, before, column(table, "step"), "mean step of the dot's questions", "viridis")
     left.set_title("Before the loss norm: Σ|A| of a question")
     left.set_ylabel("advantage weight, Σ|A| over its answers")
 
@@ -76,7 +83,7 @@ def weight_scatter(table: pa.Table, advantage: AdvantageConfig, loss_norm: LossN
         exact = loss_norm.kind == "sequence_mean"
         label = "theory times the loss norm's constant" if exact else "theory at the run's median length"
         right.plot(grid, curve * ratio, color=_THEORY, lw=1.8, zorder=1, label=label)
-    _dots(right, figure, rate, after, column("length_mean"), "mean length of the answers (tokens)", "cividis")
+    _dots(right, figure, rate, after, column(table, "length_mean"), "mean length of the answers (tokens)", "cividis")
     right.set_title(f"After the loss norm ({loss_norm.kind}): Σ|token weights|")
     right.set_ylabel("weight, Σ|token weights| over its tokens")
 
@@ -84,24 +91,25 @@ def weight_scatter(table: pa.Table, advantage: AdvantageConfig, loss_norm: LossN
         axes.set_xlabel(f"success rate p (share of right answers, G = {group_size})")
         axes.set_xlim(-0.03, 1.03)
         top = axes.get_ylim()[1]
-        axes.set_ylim(-0.03 * top, top * 1.16)  # whole dots at zero, room for the legend above the points
-        axes.grid(alpha=0.25, lw=0.6)
-        axes.spines[["top", "right"]].set_visible(False)
+        lines = len(axes.get_legend_handles_labels()[1])
+        axes.set_ylim(-0.03 * top, top * (1.04 + 0.06 * lines))  # whole dots at zero, the legend above the points
+        dress(axes)
         axes.legend(loc="upper right", frameon=False, fontsize=9)
-    steps = column("step")
-    asked, distinct = table.num_rows, len(set(table["question_id"].to_pylist()))
-    what = f"{distinct:,} questions, asked {asked:,} times in steps {steps.min():.0f} to {steps.max():.0f}"
-    figure.suptitle(f"What each question weighs: {what}\n", fontsize=12)
+    note = f"{partial.sum():,} groups with answers left out of the loss lie off the theory" if partial.any() else ""
+    figure.suptitle(f"What each question weighs: {asked(table)}\n{note}", fontsize=12)
     return figure
 
 
-def png(figure: Figure) -> bytes:
-    """The figure as PNG; equal figures give equal bytes."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    buffer = io.BytesIO()
-    FigureCanvasAgg(figure).print_png(buffer)
-    return buffer.getvalue()
+def _others(axes: Axes, grid: np.ndarray, advantage: AdvantageConfig, group_size: int) -> None:
+    """The theory of GRPO and of Dr. GRPO, dashed, where it is not the run's own."""
+    ddof, eps = (advantage.ddof, advantage.eps) if advantage.scale != "none" else (0, 0.0)
+    for name, scale, style in _REFERENCES:
+        if ("group_mean", scale) != (advantage.baseline, advantage.scale):
+            other = replace(advantage, baseline="group_mean", scale=scale, ddof=ddof, eps=eps)
+            curve = advantage_weight_theory(grid, other, group_size)
+            assert curve is not None
+            label = f"{NAMED[name].label}: {_formula(other)}"
+            axes.plot(grid, curve, style, color=GREY, lw=1.2, zorder=1, label=label)
 
 
 def _dots(axes: Axes, figure: Figure, x: np.ndarray, y: np.ndarray, colour: np.ndarray, label: str, cmap: str) -> None:
@@ -119,7 +127,7 @@ def _dots(axes: Axes, figure: Figure, x: np.ndarray, y: np.ndarray, colour: np.n
         places[order, 0], places[order, 1] * scale, s=size[order], c=mean[order], cmap=cmap, alpha=0.75, zorder=2,
         edgecolors="white", linewidths=0.3,
     )  # fmt: skip
-    axes.scatter([], [], s=50, color="#777777", label=f"measured (size: 1 to {count.max():,} groups)")
+    axes.scatter([], [], s=50, color=GREY, label=f"measured (size: 1 to {count.max():,} groups)")
     figure.colorbar(dots, ax=axes, label=label, pad=0.015)
 
 

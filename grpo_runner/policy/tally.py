@@ -1,0 +1,73 @@
+"""What an update saw of its tokens: sums for the metrics, and on demand a record of every token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..algorithm import kl_slope
+from ..schema import RunConfig
+from .loss import Given, Loss
+
+
+@dataclass(frozen=True)
+class TokenRecord:
+    """What happened to each token in the last optimizer step that used it; (N, T), 0 where nothing was computed.
+
+    coefficient_NT: what multiplied the token's ∇log π, by autograd on the loss itself (an entropy bonus, which has no
+    such form, aside). kl_coefficient_NT: the KL term's part of it.
+    """
+
+    coefficient_NT: Tensor
+    ratio_NT: Tensor
+    kl_NT: Tensor
+    kl_coefficient_NT: Tensor
+    clipped_NT: Tensor
+    computed_N: Tensor
+
+    @classmethod
+    def empty(cls, shape: torch.Size) -> TokenRecord:
+        """Nothing computed yet."""
+        coefficient, ratio, kl, pull = (torch.zeros(shape) for _ in range(4))
+        clipped = torch.zeros(shape, dtype=torch.bool)
+        return cls(coefficient, ratio, kl, pull, clipped, torch.zeros(shape[0], dtype=torch.bool))
+
+
+class Tally:
+    """Sums over the tokens of all micro-batches, so that means do not depend on how batches were cut."""
+
+    def __init__(self, shape: torch.Size, record: bool) -> None:
+        self.sums = dict.fromkeys(("kl", "ratio", "clipped", "importance", "capped", "mismatch"), 0.0)
+        self.tokens = 0
+        self.kl_N, self.tokens_N = (torch.zeros(shape[0], dtype=torch.float64) for _ in range(2))
+        self.record = TokenRecord.empty(shape) if record else None
+
+    def add(self, rows: Tensor, given: Given, loss: Loss, cap: float | None) -> None:
+        capped = loss.importance >= cap if cap is not None else torch.zeros_like(given.mask)
+        mismatch = (given.old.detach() - given.sampled).abs()
+        parts = (loss.kl, loss.ratio, loss.clipped, loss.importance, capped, mismatch)
+        for name, values in zip(self.sums, parts, strict=True):
+            self.sums[name] += float((values * given.mask).double().sum())
+        self.tokens += int(given.mask.sum())
+        self.kl_N[rows] += (loss.kl * given.mask).double().sum(1).cpu()
+        self.tokens_N[rows] += given.mask.sum(1).cpu()
+
+    def keep_tokens(self, rows: Tensor, given: Given, loss: Loss, gradient: Tensor, config: RunConfig) -> None:
+        """Called with the loss's derivative by the log-probabilities, while it goes backward."""
+        record, width = self.record, gradient.shape[1]
+        assert record is not None
+        pull = torch.zeros_like(gradient)
+        if given.reference is not None:
+            pull = -config.beta.value * given.norm * kl_slope(given.logprobs, given.reference, config.beta.estimator)
+        kept = (
+            (record.coefficient_NT, -gradient), (record.ratio_NT, loss.ratio), (record.kl_NT, loss.kl),
+            (record.kl_coefficient_NT, pull), (record.clipped_NT, loss.clipped & given.mask),
+        )  # fmt: skip
+        for target, values in kept:
+            target[rows, :width] = values.to(target.dtype).cpu()
+        record.computed_N[rows] = True
+
+    def mean(self, name: str) -> float | None:
+        return self.sums[name] / self.tokens if self.tokens else None

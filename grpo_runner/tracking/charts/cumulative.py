@@ -1,0 +1,101 @@
+"""Cumulative weight of easy, medium and hard questions: where an objective puts its gradient over a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from ...objectives import NAMED
+from .drawing import BLUE, GREEN, GREY, VERMILLION, asked, column, dress, new_figure, say_nothing_to_show, whole_numbers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+CLASSES = {"hard": ("p ≤ 1/3", VERMILLION), "medium": ("between", GREEN), "easy": ("p ≥ 2/3", BLUE)}
+_Style = Literal["-", "--", ":"]
+_SOLID: _Style = "-"
+_REFERENCES: dict[str, tuple[str, _Style]] = {"weight_grpo": ("grpo", "--"), "weight_dr_grpo": ("dr_grpo", ":")}
+
+
+def classes(successes: np.ndarray, group_size: np.ndarray) -> np.ndarray:
+    """The class of each group by its success rate p at that step, as names: hard, medium or easy."""
+    return np.select([3 * successes <= group_size, 3 * successes >= 2 * group_size], ["hard", "easy"], "medium")
+
+
+def cumulative_by_class(table: pa.Table, name: str) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """(steps, class -> sum of the column over all rows up to each step). A null counts nothing."""
+    steps, at = np.unique(column(table, "step"), return_inverse=True)
+    which = classes(column(table, "successes"), column(table, "group_size"))
+    weight = np.nan_to_num(column(table, name))
+    return steps, {
+        kind: np.bincount(at, np.where(which == kind, weight, 0.0), minlength=len(steps)).cumsum() for kind in CLASSES
+    }
+
+
+def cumulative_weight(table: pa.Table) -> Figure:
+    """Two panels over steps: the cumulative weight of each class, and its share; there also GRPO's and Dr. GRPO's.
+
+    table: rows of questions.parquet (at least one). The shares of GRPO and Dr. GRPO are of what they would have given
+    the same answers; no run of theirs is in them.
+    """
+    figure, left, right = new_figure(5.4)
+    steps, weights = cumulative_by_class(table, "weight")
+    which = classes(column(table, "successes"), column(table, "group_size"))
+    mark = "o" if len(steps) == 1 else None
+    for kind, (_, colour) in CLASSES.items():
+        left.plot(steps, weights[kind], color=colour, lw=2, marker=mark)
+    own = _shares(weights)
+    _draw(right, steps, own, _SOLID, 2.0, mark)
+    in_use = "the objective in use"
+    others: list[tuple[str, _Style, float]] = []
+    for name, (objective, style) in _REFERENCES.items():
+        shares = _shares(cumulative_by_class(table, name)[1])
+        if np.allclose(shares, own, equal_nan=True):
+            in_use += f"; {NAMED[objective].label} would have given the same shares"
+        elif np.isfinite(shares).any():
+            _draw(right, steps, shares, style, 1.5, "x" if mark else None)
+            others.append((f"what {NAMED[objective].label} would have given the same answers", style, 1.5))
+    left.set_title("Cumulative weight")
+    left.set_ylabel("Σ weight of the class's groups so far")
+    left.set_ylim(bottom=0)
+    right.set_title("Share of the cumulative weight")
+    for axes in (left, right):
+        axes.set_xlabel("step")
+        whole_numbers(axes)
+        dress(axes)
+    if np.isfinite(own).any():
+        right.set_ylim(0, 1)
+        right.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
+    else:
+        say_nothing_to_show(right, "no question had weight")
+    handles = [
+        _line(colour, "-", 2.0, f"{kind}: {rule} ({(which == kind).sum():,} groups)")
+        for kind, (rule, colour) in CLASSES.items()
+    ] + [_line(GREY, style, width, f"right: {label}") for label, style, width in [(in_use, _SOLID, 2.0), *others]]
+    # columns are filled from above: the classes in one, the objectives in the other
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    rule = "class of a group: by its success rate p at that step"
+    figure.suptitle(f"Which questions got the weight: {asked(table)}\n{rule}", fontsize=12)
+    return figure
+
+
+def _shares(weights: dict[str, np.ndarray]) -> np.ndarray:
+    """(classes, steps): the share of each class; NaN before the first weight."""
+    stacked = np.stack(list(weights.values()))
+    total = stacked.sum(axis=0)
+    return np.divide(stacked, total, out=np.full_like(stacked, np.nan), where=total > 0)
+
+
+def _draw(axes: Axes, steps: np.ndarray, shares: np.ndarray, style: _Style, width: float, mark: str | None) -> None:
+    for (_, colour), share in zip(CLASSES.values(), shares, strict=True):
+        axes.plot(steps, share, style, color=colour, lw=width, marker=mark)
+
+
+def _line(colour: str, style: _Style, width: float, label: str) -> Line2D:
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], color=colour, linestyle=style, lw=width, label=label)

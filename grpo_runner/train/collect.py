@@ -1,0 +1,111 @@
+"""The answers of one step: sampled, graded, and with dynamic sampling sampled again until enough groups differ."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from ..algorithm import zero_variance
+from ..data import order
+from ..errors import InputError
+from ..rollout import Sampling, check_finite
+from ..schema import RunConfig
+from ..types import Group, Reward, Verdict
+from .parts import Parts
+
+
+@dataclass
+class Rollout:
+    """Q groups with their verdicts and rewards, in the order they were sampled.
+
+    seconds: of sampling and of grading. refills: rounds of further questions that dynamic sampling asked for.
+    """
+
+    groups: list[Group] = field(default_factory=list)
+    verdicts: list[Sequence[Verdict]] = field(default_factory=list)
+    rewards: list[Sequence[Reward]] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=lambda: {"time/rollout_s": 0.0, "time/reward_s": 0.0})
+    refills: int = 0
+
+    def rewards_QG(self, config: RunConfig) -> Tensor:
+        """(Q, G) float64; NaN for a response that is excluded by itself: without a reward, or masked as truncated."""
+        masked = config.reward.truncated == "mask"
+        return torch.tensor(
+            [
+                [
+                    torch.nan if reward.total is None or (masked and answer.truncated) else reward.total
+                    for reward, answer in zip(row, group.completions, strict=True)
+                ]
+                for row, group in zip(self.rewards, self.groups, strict=True)
+            ],
+            dtype=torch.float64,
+        )
+
+
+def collect(run: Parts, step: int) -> tuple[Rollout, Tensor]:
+    """(rollout, rewards_QG) of a step; a reward is NaN where the response is excluded.
+
+    With `rollout.dynamic_sampling` (DAPO, arXiv 2503.14476 eq. 11), groups whose answers all earned the same are
+    excluded, and as many further questions are sampled as there are groups missing, for so many rounds at most. What
+    was turned down stays in the record. Raises InputError where groups are still missing and `rollout.when_short` says
+    so. Where no group at all differs, all are excluded and the step makes no update.
+    """
+    config = run.config
+    chosen = order.batch(len(run.questions), step, config.questions_per_step, config.seed, config.data.short_batch)
+    made = Rollout()
+    _sample(run, made, chosen, step)
+    rewards_QG = made.rewards_QG(config)
+    if not config.rollout.dynamic_sampling:
+        return made, rewards_QG
+    others = order.others(len(run.questions), step, config.seed, chosen)
+    while True:
+        differ_Q = ~zero_variance(rewards_QG)
+        missing = config.questions_per_step - int(differ_Q.sum())
+        if missing == 0 or not others or made.refills == config.rollout.dynamic_sampling:
+            break
+        made.refills += 1
+        _sample(run, made, others[:missing], step)
+        others = others[missing:]
+        rewards_QG = made.rewards_QG(config)
+    if missing and config.rollout.when_short == "error":
+        raise InputError(
+            f"step {step}: after {made.refills} further rounds, only {config.questions_per_step - missing} of "
+            f"{config.questions_per_step} groups have answers that earned differently.\n"
+            f"Allowed: rollout.when_short=smaller, a larger rollout.dynamic_sampling "
+            f"(here {config.rollout.dynamic_sampling}), a larger group_size, or other questions."
+        )
+    return made, rewards_QG.masked_fill(~differ_Q[:, None], torch.nan)
+
+
+def _sample(run: Parts, made: Rollout, chosen: Sequence[int], step: int) -> None:
+    """Add the groups of these questions. Each round has draws of its own."""
+    start = time.perf_counter()
+    questions, prompts = [run.questions[i] for i in chosen], [run.prompts[i] for i in chosen]
+    sampling = _sampling(run.config, step, made.refills)
+    groups = run.engine.sample(questions, prompts, run.config.group_size.value, sampling)
+    check_finite(groups, f"step {step}")
+    between = time.perf_counter()
+    verdicts = run.grade(groups)
+    made.rewards += run.reward_of(groups, verdicts)
+    made.groups += groups
+    made.verdicts += verdicts
+    made.seconds["time/rollout_s"] += between - start
+    made.seconds["time/reward_s"] += time.perf_counter() - between
+
+
+def _sampling(config: RunConfig, step: int, refill: int) -> Sampling:
+    """How training samples at a step."""
+    return Sampling(
+        temperature=config.temperature,
+        top_p=config.rollout.top_p,
+        top_k=config.rollout.top_k,
+        max_new_tokens=config.max_new_tokens,
+        stop=config.prompt.stop,
+        seed=config.seed,
+        purpose="rollout" if refill == 0 else f"rollout, refill {refill}",
+        step=step,
+    )

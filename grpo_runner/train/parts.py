@@ -1,0 +1,31 @@
+"""What the loop works with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..evaluation import Grade
+from ..policy.update import Trainer
+from ..rollout import Engine
+from ..schema import RunConfig
+from ..tracking import Tracker
+from ..types import Group, Question, Reward, Verdict
+from .checkpoint import Checkpoints
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the loop works with, each made from its own part of the configuration by `build`."""
+
+    config: RunConfig
+    questions: Sequence[Question]
+    prompts: Sequence[tuple[int, ...]]
+    engine: Engine
+    grade: Grade
+    reward_of: Callable[[Sequence[Group], Sequence[Sequence[Verdict]]], list[list[Reward]]]
+    trainer: Trainer
+    evaluate: Callable[[int], None]
+    tracker: Tracker
+    checkpoints: Checkpoints
+    pieces: Callable[[Sequence[int]], list[str]]  # the text of each token of an answer
