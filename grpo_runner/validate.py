@@ -22,6 +22,21 @@ from .schema import RunConfig
 # Groups that are one number: `beta=0.04` means `beta.value=0.04`, and messages say `beta`.
 NUMERIC_GROUPS = ("beta", "group_size")
 MOST_LINES = 5
+# Keys that came later, with what runs did before them: a folder that lacks them can still be read and gone on from.
+LATER: dict[str, Any] = {
+    "reward.overlong_buffer": None,
+    "beta.placement": "loss",
+    "beta.reference": "initial",
+    "beta.refresh_every": 0,
+    "lora.adapter": None,
+    "rollout.dynamic_sampling": 0,
+    "rollout.when_short": "smaller",
+    "rollout.importance": "none",
+    "rollout.importance_cap": None,
+    "tracking.probe_every": 0,
+    "tracking.probe": ["grpo", "dr_grpo", "no_std", "no_length_norm"],
+    "entropy_bonus": 0.0,
+}
 
 
 def build(values: Mapping[str, Any]) -> RunConfig:
@@ -53,10 +68,19 @@ def load(path: Path | str) -> RunConfig:
     if not isinstance(values, dict):
         raise InputError(f"{file}: not the configuration of a run (no keys in it).")
     try:
-        return build(values | {"run_dir": str(file.absolute().parent)})
+        return build(_with_later(values) | {"run_dir": str(file.absolute().parent)})
     except InputError as error:
         lines = str(error).splitlines()[: MOST_LINES - 1]
         raise InputError("\n".join([f"{file}:", *lines])) from None
+
+
+def _with_later(values: dict[str, Any]) -> dict[str, Any]:
+    for key, value in LATER.items():
+        group, _, name = key.rpartition(".")
+        part = values.get(group) if group else values
+        if isinstance(part, dict) and name not in part:
+            values = values | ({group: {**part, name: value}} if group else {name: value})
+    return values
 
 
 def keys() -> tuple[str, ...]:

@@ -3,10 +3,10 @@
 
 TRL is no dependency of the project; it goes into an environment of its own (a CPU is enough, a run takes a minute):
 
-    python3 -m venv .venv-trl
-    .venv-trl/bin/pip install "torch==2.13.0" "trl==1.16.0"
-    .venv-trl/bin/pip install -c constraints.txt -e .
-    .venv-trl/bin/python scripts/compare_with_trl.py
+    python3 -m venv build/trl-env
+    build/trl-env/bin/pip install "torch==2.13.0" "trl==1.16.0"
+    build/trl-env/bin/pip install -c constraints.txt -e .
+    build/trl-env/bin/python scripts/compare_with_trl.py
 
 GRPOTrainer.train() makes two optimizer steps on given answers and rewards, which enter by TRL's own `rollout_func` and
 `reward_funcs`; in the second the policy is not the sampler, so that ratio and clip act. At the same parameters the

@@ -94,7 +94,7 @@ def _question(step: StepRecord, slot: int, most: float) -> Iterator[str]:
     for place, row in enumerate(rows):
         status = _safe(one_line(step.rows[row]["status"]))
         yield f"<h3>answer {place + 1}, {status}, {_safe(state(step, row))}</h3>"
-        yield f'<p class="a">{"".join(_text(step, row, most)) or "(no text)"}</p>'
+        yield f'<p class="a">{"".join(_text(step, row, most))}</p>'
     yield "</section>"
 
 
@@ -123,7 +123,7 @@ def _text(step: StepRecord, row: int, most: float) -> Iterator[str]:
     tokens, weight = step.tokens[row], float(step.columns[0].token_N[row])
     if tokens is None:
         value = 0.0 if step.has_tokens else weight
-        yield f"<span{_class(value, most)}>{_safe(step.rows[row]['completion'])}</span>"
+        yield f"<span{_class(value, most)}>{_safe(step.rows[row]['completion'] or '(no text)')}</span>"
         return
     for place, text in enumerate(tokens.texts):
         coefficient = tokens.coefficient[place] if tokens.coefficient else None

@@ -15,7 +15,7 @@ EXPLAINED = (
 )
 RECORDED = (
     "As trained, in the last optimizer step that used the token: its coefficient is what multiplied its ∇log π, with "
-    "ratio, clip and the KL term of the loss in it."
+    "ratio, clip, importance weight and the KL term of the loss in it."
 )
 LEVELS = 20  # steps of a colour
 
@@ -55,9 +55,9 @@ def blocks(step: StepRecord, slot: int) -> list[Block]:
         heads = ((label, "A"), (ours, "a token"))
         made.append(Block(f"{label} {ours}", ("A", "a token"), heads, cells))
     if step.has_tokens:
-        heads = (("ratio", "mean (range)"), ("KL part", "mean"), ("clipped", "tokens"))
+        trained_heads = (("ratio", "mean (range)"), ("KL part", "mean"), ("clipped", "tokens"))
         names = ("ratio, mean (range)", "KL part, mean", "clipped tokens")
-        made.append(Block("as trained", names, heads, [trained(step.tokens[row]) for row in rows]))
+        made.append(Block("as trained", names, trained_heads, [trained(step.tokens[row]) for row in rows]))
     return made
 
 

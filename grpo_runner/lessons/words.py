@@ -6,6 +6,7 @@ The parser is our own and not argparse, which takes the `-1,1` of `--rewards -1,
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,14 +106,14 @@ def read(words: Sequence[str]) -> Usage | Worked | Methods | Step | Own:
 
 
 def _step(folder: str, flags: dict[str, str]) -> Step:
-    if not Path(folder).is_dir():
+    if not os.path.isdir(folder):
         near = nearest(folder, ["methods"])
         raise InputError(f'"{folder}" is no run folder.{near} All that explain takes: explain --help')
     number = flags.get("--step")
     if number is not None and not (number.isascii() and number.isdecimal()):
         raise InputError(f'--step {number}: "{number}" is not a step. Allowed: a whole number of at least 0.')
     html = flags.get("--html")
-    if html is not None and (not html or Path(html).is_dir() or not Path(html).parent.is_dir()):
+    if html is not None and (not html or os.path.isdir(html) or not os.path.isdir(os.path.dirname(html) or ".")):
         raise InputError(f"--html {html}: not a place for a file. Allowed: a file's name, in a folder that is there.")
     question = flags.get("--question")
     return Step(Path(folder), None if number is None else int(number), question, None if html is None else Path(html))

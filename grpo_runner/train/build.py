@@ -222,7 +222,7 @@ def plan(parts: Parts, held_out: int, device: torch.device, start: int) -> dict[
 def token_texts(tokenizer: Any, ids: Sequence[int]) -> list[str]:
     """The text that each token adds to those before it; together they are the text, special tokens included.
 
-    Of the tokens before, the last few are decoded with it: some tokenizers drop the space that a lone token begins with.
+    The last few tokens before are decoded with it: some tokenizers drop the space that a lone token begins with.
     """
     texts = []
     for place in range(len(ids)):

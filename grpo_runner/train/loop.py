@@ -11,6 +11,7 @@ from ..tracking.local import wants_completions
 from .collect import collect
 from .metrics import Step, step_completions, step_metrics, step_questions
 from .parts import Parts
+from .probing import probe_step
 
 
 def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
@@ -34,16 +35,21 @@ def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
         mask_NT = batch.mask_NT & included_N[:, None]
         parts = minibatches(included_N, size, optim.updates_per_rollout, optim.minibatch, config.seed, step)
         weights_NT, norm_NT = token_weights(advantages_QG.flatten(), mask_NT, batch.groups_N, parts, norm.kind, budget)
+        probed = probe_step(run, step, rollout, batch, rewards_QG, mask_NT, parts)
         record = wants_completions(config, step)
         update = trainer.update(batch, parts, weights_NT, norm_NT, step, record)
         now = time.perf_counter()
         times = {"time/step_s": now - began, **rollout.seconds, "time/update_s": now - sampled}
 
-        made = Step(step, rollout, rewards_QG, advantages_QG, batch, mask_NT, parts, weights_NT, penalty_N, update)
-        run.tracker.questions(step, step_questions(made, config))
+        made = Step(
+            config, step, rollout, rewards_QG, advantages_QG, batch, mask_NT, parts, weights_NT, penalty_N, update
+        )
+        run.tracker.questions(step, step_questions(made))
         if record:
             run.tracker.completions(step, step_completions(made, run.pieces))
-        run.tracker.step(step, {**step_metrics(made, config), **times})
+        if probed.row is not None:
+            run.tracker.probe(step, probed.row)
+        run.tracker.step(step, {**step_metrics(made), **probed.metrics, **times})
         stopping = stop_asked()
         if stopping or (step + 1) % (config.checkpoint.every or config.steps) == 0 or step + 1 == config.steps:
             run.checkpoints.save(step + 1, trainer.named, trainer.state(), trainer.reference_state())

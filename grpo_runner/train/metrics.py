@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from ..algorithm import Weighed, concentration, question_rows, std, weigh, zero_variance
-from ..objectives import preset
+from ..objectives import Objective, preset
 from ..policy.batch import Batch
 from ..policy.update import Update
 from ..schema import RunConfig
@@ -28,6 +29,7 @@ class Step:
     throughout for those. minibatches: rows of each optimizer step. penalty_N: the KL in the reward, per response.
     """
 
+    config: RunConfig
     number: int
     rollout: Rollout
     rewards_QG: Tensor
@@ -43,6 +45,14 @@ class Step:
     def included_QG(self) -> Tensor:
         """(Q, G) bool: which responses are in the baseline and in the loss."""
         return ~self.rewards_QG.isnan()
+
+    @cached_property
+    def references(self) -> dict[str, Weighed]:
+        """What GRPO, Dr. GRPO and leave-one-out give the same answers, in the same optimizer batches."""
+        return {
+            name: weigh(self.rewards_QG, self.mask_NT, self.minibatches, reference_objective(name, self.config))
+            for name in REFERENCES
+        }
 
     @property
     def kl_QG(self) -> Tensor | None:
@@ -71,7 +81,7 @@ def number(value: Tensor) -> float | None:
     return None if value.isnan() else float(value)
 
 
-def step_metrics(made: Step, config: RunConfig) -> dict[str, float | None]:
+def step_metrics(made: Step) -> dict[str, float | None]:
     """Means over all completions that were sampled; accuracy is the checker's word, reward/mean what they earned.
 
     What speaks of training (stds of the reward, weights, the update) is of the included ones.
@@ -106,32 +116,32 @@ def step_metrics(made: Step, config: RunConfig) -> dict[str, float | None]:
         "error": share(Status.ERROR),
         "unscored": sum(reward.total is None for reward in scored),
         "excluded": int((~made.included_QG).sum()),
-        **_dynamic(made, config),
+        **_dynamic(made),
         "kl": _kl(made),
         # over tokens, so that long answers count by their length, as in the loss under token_mean
         "entropy": sum(e * n for e, n in entropies) / sum(n for _, n in entropies) if entropies else None,
         "clip_fraction": update.clip_fraction,
         "ratio/mean": update.ratio_mean,
         "mismatch": update.mismatch,
-        **_importance(made, config),
+        **_importance(made),
         "grad_norm": update.grad_norm,
         "lr": update.lr,
         "updates": update.updates,
         "zero_variance_fraction": float(zero_variance(rewards_QG).double().mean()),
         "weight/total": float(made.weights_NT.abs().sum()),
-        **_concentrations(made, config),
+        **_concentrations(made),
     }
 
 
-def _dynamic(made: Step, config: RunConfig) -> dict[str, float | None]:
+def _dynamic(made: Step) -> dict[str, float | None]:
     """How much dynamic sampling had to do."""
-    if not config.rollout.dynamic_sampling:
+    if not made.config.rollout.dynamic_sampling:
         return {}
     return {"refills": made.rollout.refills, "groups/kept": int(made.included_QG.any(dim=1).sum())}
 
 
-def _importance(made: Step, config: RunConfig) -> dict[str, float | None]:
-    if config.rollout.importance == "none":
+def _importance(made: Step) -> dict[str, float | None]:
+    if made.config.rollout.importance == "none":
         return {}
     return {"importance/mean": made.update.importance_mean, "importance/capped": made.update.importance_capped}
 
@@ -144,23 +154,16 @@ def _kl(made: Step) -> float | None:
     return float(made.penalty_N.nansum()) / tokens if tokens else None
 
 
-def references(made: Step, config: RunConfig) -> dict[str, Weighed]:
-    """What GRPO, Dr. GRPO and leave-one-out give the same answers, in the same optimizer batches.
-
-    GRPO's std follows the run's ddof and eps where the run has a std.
-    """
+def reference_objective(name: str, config: RunConfig) -> Objective:
+    """A named objective as this run would have it: a std follows the run's ddof and eps where the run has a std."""
     advantage = config.advantage
-    budget = float(config.loss_norm.divisor or config.max_new_tokens)
     ddof, eps = (advantage.ddof, advantage.eps) if advantage.scale != "none" else (0, 0.0)
-    return {
-        name: weigh(made.rewards_QG, made.mask_NT, made.minibatches, preset(name, ddof, eps, budget))
-        for name in REFERENCES
-    }
+    return preset(name, ddof, eps, float(config.loss_norm.divisor or config.max_new_tokens))
 
 
-def _concentrations(made: Step, config: RunConfig) -> dict[str, float | None]:
+def _concentrations(made: Step) -> dict[str, float | None]:
     """Gini and share of the top tenth of the questions' weights, under the objective in use and the others."""
-    everything = {"": made.weights_NT, **{f"_{n}": given.weights_NT for n, given in references(made, config).items()}}
+    everything = {"": made.weights_NT, **{f"_{n}": given.weights_NT for n, given in made.references.items()}}
     size = len(made.rewards_QG)
     return {
         f"weight/{measure}{name}": value
@@ -169,7 +172,7 @@ def _concentrations(made: Step, config: RunConfig) -> dict[str, float | None]:
     }
 
 
-def step_questions(made: Step, config: RunConfig) -> list[Row]:
+def step_questions(made: Step) -> list[Row]:
     """One row a question, in the order of the step's slots: what it is, how it went, and what it weighed."""
     shape = made.advantages_QG.shape
     numbers = question_rows(
@@ -179,7 +182,7 @@ def step_questions(made: Step, config: RunConfig) -> list[Row]:
         token_weights_QGT=made.weights_NT.view(*shape, -1),
         lengths_QG=made.batch.lengths_N.view(shape),
         included_QG=made.included_QG,
-        references=references(made, config),
+        references=made.references,
     )
     kl_QG = made.kl_QG
     rows: list[Row] = []

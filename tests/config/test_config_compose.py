@@ -7,6 +7,7 @@ from pathlib import Path
 
 import hydra
 import pytest
+import yaml
 from hydra.core.global_hydra import GlobalHydra
 
 import grpo_runner
@@ -14,7 +15,7 @@ from grpo_runner import config as configs
 from grpo_runner.config import compose, compose_sweep, composing, names
 from grpo_runner.config.overrides import translate
 from grpo_runner.errors import InputError
-from grpo_runner.validate import load, to_yaml
+from grpo_runner.validate import LATER, load, to_yaml
 
 
 @pytest.fixture(autouse=True)
@@ -250,3 +251,18 @@ def test_find_prefers_the_packages_own_conf(here: Path, monkeypatch: pytest.Monk
         folder.mkdir(parents=True)
         (folder / "config.yaml").write_text("")
         assert configs.find() == folder
+
+
+def test_a_folder_from_before_the_later_keys_can_be_read(tmp_path):
+    """What such a run did is what these keys mean by default; another key that is missing is still a fault."""
+    config = compose(["beta=0.04"])
+    values = yaml.safe_load(to_yaml(config))
+    for key in LATER:
+        group, _, name = key.rpartition(".")
+        del (values[group] if group else values)[name]
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(values))
+    assert replace(load(tmp_path / "config.yaml"), run_dir=config.run_dir) == config
+    del values["clip"]["low"]
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(values))
+    with pytest.raises(InputError, match="clip.low is missing"):
+        load(tmp_path / "config.yaml")

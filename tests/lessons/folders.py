@@ -43,6 +43,22 @@ def with_tokens(row: dict, texts: Sequence[str], coefficient: Sequence[float] | 
     return row | lists | other
 
 
+def recorded() -> list[dict]:
+    """Two questions: one with its tokens, one whose answers were not computed."""
+    first = with_tokens(
+        answer(0, 0, 1, 3),
+        ["a", " b", "<eos>"],
+        [0.2, 0.0, -0.1],
+        ratio=[1.0, 1.5, 0.5],
+        kl=[0.25, 0.0, 0.5],
+        kl_coefficient=[0.01, 0.0, -0.04],
+        clipped=[False, True, False],
+    )
+    second = with_tokens(answer(0, 1, 0, 2), ["c", "<eos>"], [-0.05, -0.05])
+    others = [with_tokens(answer(1, sample, 0, 2), ["d", "<eos>"], None) for sample in (0, 1)]
+    return [first, second, *others]
+
+
 ROWS = [answer(0, 0, 1, 10), answer(0, 1, 0, 40), answer(1, 0, 0, 20), answer(1, 1, 0, 5)]
 
 

@@ -184,7 +184,7 @@ def test_what_cannot_be_meant_is_refused_in_one_line(words, said):
 def test_it_imports_no_transformers_and_the_package_no_torch():
     code = (
         "import sys, grpo_runner.lessons as l; assert 'torch' not in sys.modules, 'torch'; l.explain([]);"
-        "l.explain(['methods']); import grpo_runner.lessons.step;"
+        "l.explain(['methods']); import grpo_runner.lessons.step_view, grpo_runner.lessons.page;"
         "sys.exit(any(name in sys.modules for name in ('transformers', 'hydra', 'matplotlib', 'wandb', 'sympy')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

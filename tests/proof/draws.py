@@ -7,10 +7,13 @@ several optimizer steps on a small Llama. Both take the functions under test, so
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from unittest import mock
 
 import numpy as np
 import torch
@@ -18,6 +21,7 @@ import torch
 from grpo_runner import algorithm
 from grpo_runner.config import compose
 from grpo_runner.policy.batch import Batch, minibatches
+from grpo_runner.policy.loss import Given, loss_of
 from grpo_runner.policy.update import Trainer
 from tests.helpers import changed, random_groups, tiny_llama
 from tests.proof import closed_forms
@@ -35,6 +39,18 @@ class Package:
     token_weights: Callable = algorithm.token_weights
     surrogates: dict[str, Callable] = field(default_factory=lambda: dict(algorithm.SURROGATES))
     estimators: dict[str, Callable] = field(default_factory=lambda: dict(algorithm.ESTIMATORS))
+    importance: Callable = algorithm.importance_weights
+    loss: Callable = loss_of
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """What `loss_of` looks up is this package's."""
+        with (
+            mock.patch.dict(algorithm.SURROGATES, self.surrogates),
+            mock.patch.dict(algorithm.ESTIMATORS, self.estimators),
+            mock.patch("grpo_runner.policy.loss.importance_weights", self.importance),
+        ):
+            yield
 
 
 def objectives():
@@ -79,6 +95,24 @@ def random_mask(draw, rows):
     return mask
 
 
+def random_exclusion(draw, rewards):
+    """Rewards with NaN where an answer is excluded: none in most draws, else about a third, sometimes a whole group."""
+    made = rewards.copy()
+    if draw.random() < 0.4:
+        gone = draw.random(rewards.shape) < 0.3
+        if draw.random() < 0.3:
+            gone[0] = True
+        gone.flat[int(draw.integers(gone.size))] = False  # one answer at least is left
+        made[gone] = np.nan
+    return made
+
+
+def random_importance(draw):
+    """(kind, cap)."""
+    kind = str(draw.choice(list(algorithm.IMPORTANCE)))
+    return kind, float(draw.uniform(0.7, 1.5)) if kind != "none" and draw.random() < 0.6 else None
+
+
 def relative(found, expected):
     """Largest difference over the largest expected entry, of each objective (first axis); where that is 0, as it is."""
     found, expected = (values.reshape(len(values), -1) for values in (found, expected))
@@ -90,31 +124,37 @@ def identity(draws=DRAWS, package=None, only=None, seed=0):
     """({objective: worst relative error}, {what the draws held: how often}).
 
     Each objective gets its own copy of the policy's weights, stacked as rows, so that one backward pass gives the
-    gradient of each.
+    gradient of each. Excluded answers, importance weights and the entropy bonus change from draw to draw.
     """
     package = package or Package()
     chosen = [objective for objective in objectives() if only is None or only(*objective)]
     triples = sorted({objective[:3] for objective in chosen})
     pairs = sorted({objective[3:] for objective in chosen}, key=str)
     worst = dict.fromkeys(itertools.product(triples, pairs), 0.0)
-    held = Counter()
+    held, config = Counter(), base_config()
     draw = np.random.default_rng(seed)
     for number in range(draws):
         questions, size = int(draw.integers(1, 4)), int(draw.integers(2, 6))
         rows, vocabulary, dimension = questions * size, int(draw.integers(2, 6)), int(draw.integers(1, 4))
-        rewards, mask = random_rewards(draw, questions, size), random_mask(draw, rows)
+        rewards, mask = random_exclusion(draw, random_rewards(draw, questions, size)), random_mask(draw, rows)
+        included = ~np.isnan(rewards.reshape(-1))
+        mask &= included[:, None]
         ddof, eps = int(draw.integers(2)), float(draw.choice([0.0, 1e-8, 1e-6, 1e-4]))
-        low, high, beta = draw.uniform(0.05, 0.3), draw.uniform(0.05, 0.4), draw.uniform(0.001, 0.5)
+        low, high, beta = (float(draw.uniform(*ends)) for ends in ((0.05, 0.3), (0.05, 0.4), (0.001, 0.5)))
         dual = float(draw.uniform(1.1, 3)) if draw.random() < 0.4 else None
+        importance, cap = random_importance(draw)
+        bonus = float(draw.uniform(0.01, 0.5)) if draw.random() < 0.4 else 0.0
         temperature, budget = draw.uniform(0.5, 1.5), int(draw.integers(8, 3000))
         contexts = draw.normal(size=(rows, mask.shape[1], dimension))
         tokens = draw.integers(0, vocabulary, mask.shape)
         weights = draw.normal(size=(dimension, vocabulary))
         moved = weights + draw.normal(size=weights.shape) * 0.2
         reference = weights + draw.normal(size=weights.shape) * 0.5
+        # excluded rows are in no optimizer batch; in some draws they are, where they must count nowhere too
+        shared_out = included if draw.random() < 0.5 else np.ones(rows, dtype=bool)
         kind, updates = KINDS[number % 3], int(draw.integers(1, 4))
-        updates = min(updates, questions if kind == "group" else rows)
-        parts = minibatches(torch.ones(rows, dtype=torch.bool), size, updates, kind, seed, number)
+        units = len({row // size for row in np.flatnonzero(shared_out)}) if kind == "group" else int(shared_out.sum())
+        parts = minibatches(torch.tensor(shared_out), size, min(updates, units), kind, seed, number)
         part = parts[int(draw.integers(len(parts)))]
         at = part.numpy()
 
@@ -122,14 +162,17 @@ def identity(draws=DRAWS, package=None, only=None, seed=0):
         scores = [closed_forms.softmax_scores(w, contexts[at], tokens[at], temperature) for w in (weights, moved)]
         (logp, probabilities), (old, _) = scores
         ref = closed_forms.softmax_scores(reference, contexts[at], tokens[at], temperature)[0]
-        behind = updates > 1
+        behind = len(parts) > 1
         old = old if behind else logp
+        sampled = np.where(mask[at], old + draw.normal(size=old.shape) * 0.3, 0.0)
+        weight = closed_forms.importance(old, sampled, mask[at], importance, cap)
         of_rows = {pair: closed_forms.advantages(rewards, *pair, ddof, eps) for pair in {t[:2] for t in triples}}
         of_norm = {name: closed_forms.norm(mask[at], at // size, name, budget) for name in {t[2] for t in triples}}
         advantage_KN = np.stack([of_rows[triple[:2]].reshape(-1)[at] for triple in triples])
         norms_KNT = np.stack([of_norm[triple[2]] for triple in triples])
+        more = closed_forms.softmax_entropy_gradient(norms_KNT, bonus, probabilities, contexts[at], temperature)
 
-        # the package: its weights, and its loss put together as Trainer does
+        # the package: its weights, and its loss as Trainer differentiates it
         mask_t, made = torch.tensor(mask), []
         for baseline, scale, kind_of_norm in triples:
             advantage = package.advantages(torch.tensor(rewards), baseline, scale, ddof, eps).flatten()
@@ -142,27 +185,39 @@ def identity(draws=DRAWS, package=None, only=None, seed=0):
         def stacked(values, copies=copies):
             return torch.as_tensor(values).repeat(copies, 1)
 
+        there = stacked(mask[at])
+        inputs = torch.tensor(contexts[at])
         for surrogate, estimator in pairs:
             parameter = torch.tensor(weights).repeat(copies, 1, 1).requires_grad_()
-            logits = torch.einsum("ntd,kdv->kntv", torch.tensor(contexts[at]), parameter) / temperature
+            logits = torch.einsum("ntd,kdv->kntv", inputs, parameter) / temperature
             log_policy = torch.log_softmax(logits, 3).flatten(0, 1)
-            log_policy = (
-                log_policy.gather(2, stacked(tokens[at])[..., None]).squeeze(2).masked_fill(~stacked(mask[at]), 0.0)
+            of_tokens = log_policy.gather(2, stacked(tokens[at])[..., None]).squeeze(2).masked_fill(~there, 0.0)
+            given = Given(
+                logprobs=of_tokens,
+                old=stacked(np.where(mask[at], old, 0.0)) if behind else of_tokens.detach(),
+                sampled=stacked(sampled),
+                weights=token_weight,
+                norm=norm,
+                mask=there,
+                reference=stacked(np.where(mask[at], ref, 0.0)) if estimator else None,
+                entropy=-(log_policy.exp() * log_policy).sum(2).masked_fill(~there, 0.0) if bonus else None,
             )
-            then = stacked(np.where(mask[at], old, 0.0)) if behind else log_policy.detach()
-            limits = algorithm.Range(low, high, dual)
-            found = package.surrogates[surrogate](log_policy, then, token_weight, stacked(mask[at]), limits)
-            loss = -found.value_NT.sum()
-            if estimator:
-                there = stacked(np.where(mask[at], ref, 0.0))
-                loss = loss + beta * (norm * package.estimators[estimator](log_policy, there)).sum()
-            (gradient,) = torch.autograd.grad(loss, parameter)
             share = beta if estimator else 0.0
+            settings = changed(
+                config,
+                beta=replace(config.beta, value=share, estimator=estimator or "k3"),
+                clip=replace(config.clip, kind=surrogate, low=low, high=high, dual=dual),
+                rollout=replace(config.rollout, importance=importance, importance_cap=cap),
+                entropy_bonus=bonus,
+            )
+            with package.in_place():
+                loss = package.loss(given, settings).value
+            (gradient,) = torch.autograd.grad(loss, parameter)
             expected = closed_forms.coefficient(
-                surrogate, norms_KNT, advantage_KN, logp, old, mask[at], low, high, dual, share, estimator, ref
+                surrogate, norms_KNT, advantage_KN, logp, old, mask[at], low, high, dual, share, estimator, ref, weight
             )
             ascent = closed_forms.softmax_gradient(expected, probabilities, contexts[at], tokens[at], temperature)
-            for triple, error in zip(triples, relative(-gradient.numpy(), ascent), strict=True):
+            for triple, error in zip(triples, relative(-gradient.numpy(), ascent + more), strict=True):
                 worst[triple, (surrogate, estimator)] = max(worst[triple, (surrogate, estimator)], float(error))
 
         ratio, there = np.exp(logp - old), mask[at]
@@ -170,13 +225,20 @@ def identity(draws=DRAWS, package=None, only=None, seed=0):
         held["ratio not 1"] += behind
         held["clipped"] += bool(((ratio > 1 + high) & positive & there).any())
         held["no variance"] += bool((rewards == rewards[:, :1]).all(1).any())
-        held["not binary"] += not set(rewards.flatten()) <= {0.0, 1.0}
-        held["ties"] += any(1 < len(set(group)) < size for group in rewards.tolist())
+        held["not binary"] += not set(rewards[~np.isnan(rewards)]) <= {0.0, 1.0}
+        held["ties"] += any(1 < len(set(group)) < size for group in rewards.tolist() if not np.isnan(group).any())
         held["holes or empty rows"] += bool((mask[:, 1:] & ~mask[:, :-1]).any() or (~mask).all(1).any())
+        held["excluded"] += not included.all()
+        held["excluded in the optimizer batch"] += not included[at].all()
+        held["importance by token"] += importance == "token"
+        held["importance by sequence"] += importance == "sequence"
+        held["importance cut"] += cap is not None and bool((weight[there] == cap).any())
+        held["entropy bonus"] += bonus > 0
         held[kind] += 1
     return {(*triple, *pair): error for (triple, pair), error in worst.items()}, held
 
 
+@functools.cache
 def base_config():
     # every group is named, so that no other default reaches the proofs
     return changed(
@@ -186,11 +248,16 @@ def base_config():
     )
 
 
-def row_scores(model, batch, row, temperature):
-    """log π of one row by itself: no padding, no other row."""
+def row_log_policy(model, batch, row, temperature):
+    """log π (T, V) at the positions of one row by itself: no padding, no other row."""
     prompt, completion = batch.prompts[row], batch.completions[row]
     logits = model(input_ids=torch.cat([prompt, completion])[None]).logits[0, len(prompt) - 1 : -1] / temperature
-    return logits.log_softmax(1).gather(1, completion[:, None]).squeeze(1)
+    return logits.log_softmax(1)
+
+
+def row_scores(model, batch, row, temperature):
+    """log π of the tokens of one row."""
+    return row_log_policy(model, batch, row, temperature).gather(1, batch.completions[row][:, None]).squeeze(1)
 
 
 def shaken(model, draw, size):
@@ -200,47 +267,71 @@ def shaken(model, draw, size):
 
 
 def trainer_identity(draws, seed=0):
-    """Gradients of the real Trainer at each optimizer step. (worst relative error, {what was seen: how often}).
+    """The real Trainer at each optimizer step: (worst relative error of its gradients, of what it records of each
+    token, {what was seen: how often}).
 
-    The steps are taken (plain descent), so that from the second on the policy is not the one that sampled.
+    The steps are taken (plain descent), so that from the second on the policy is not the one that sampled. The KL term
+    is in the loss or in the reward; the sampler's log-probabilities are drawn apart from the policy's.
     """
     draw, config = np.random.default_rng(seed), base_config()
-    worst, seen = 0.0, Counter()
+    worst, worst_record, seen = 0.0, 0.0, Counter()
     combinations = objectives()
     for number in range(draws):
         baseline, scale, kind_of_norm, surrogate, estimator = combinations[int(draw.integers(len(combinations)))]
         questions, size = int(draw.integers(2, 4)), int(draw.integers(2, 4))
-        kind, updates = KINDS[number % 3], int(draw.integers(1, 3))
-        ddof, eps, beta = int(draw.integers(2)), float(draw.choice([0.0, 1e-6])), draw.uniform(0.01, 0.5)
-        low, high, temperature, budget = draw.uniform(0.02, 0.2), draw.uniform(0.02, 0.3), draw.uniform(0.6, 1.4), 16
-        dual = float(draw.uniform(1.1, 3)) if draw.random() < 0.4 else None
+        rows = questions * size
+        ddof, eps = int(draw.integers(2)), float(draw.choice([0.0, 1e-6]))
+        beta = float(draw.uniform(0.01, 0.5)) if estimator else 0.0
+        in_reward = estimator is not None and draw.random() < 0.4
+        low, high, temperature = (float(draw.uniform(*ends)) for ends in ((0.02, 0.2), (0.02, 0.3), (0.6, 1.4)))
+        budget, dual = 16, float(draw.uniform(1.1, 3)) if draw.random() < 0.4 else None
+        importance, cap = random_importance(draw)
+        bonus = float(draw.uniform(0.01, 0.5)) if draw.random() < 0.4 else 0.0
         settings = changed(
             config,
-            beta__value=beta if estimator else 0.0,
+            beta__value=beta,
             beta__estimator=estimator or "k3",
-            clip__kind=surrogate,
-            clip__low=low,
-            clip__high=high,
-            clip__dual=dual,
+            beta__placement="reward" if in_reward else "loss",
+            clip=replace(config.clip, kind=surrogate, low=low, high=high, dual=dual),
+            rollout=replace(config.rollout, importance=importance, importance_cap=cap),
+            entropy_bonus=bonus,
             temperature=temperature,
             optim__microbatch_tokens=int(draw.choice([1, 30, 10_000])),
         )
+        rewards = random_exclusion(draw, random_rewards(draw, questions, size))
+        included = ~np.isnan(rewards.reshape(-1))
         batch = Batch.of(random_groups(questions, size, seed=number, longest=6))
-        rewards = random_rewards(draw, questions, size)
         model = tiny_llama(number)
         trainer = Trainer(model, 0, settings, CPU, autocast=False)
         shaken(model, draw, 0.03)  # from here on the policy is not the reference
-        signs = closed_forms.advantages(rewards, baseline, scale, ddof, eps).reshape(-1)
-        advantage = algorithm.advantages(torch.tensor(rewards), baseline, scale, ddof, eps).flatten()
-        parts = minibatches(torch.ones(questions * size, dtype=torch.bool), size, updates, kind, seed, number)
-        weights_NT, norm_NT = algorithm.token_weights(
-            advantage, batch.mask_NT, batch.groups_N, parts, kind_of_norm, budget
-        )
 
         with torch.no_grad():
-            old = [row_scores(model, batch, row, temperature).numpy() for row in range(questions * size)]
+            old = [row_scores(model, batch, row, temperature).numpy() for row in range(rows)]
             ref_model = trainer.reference.model if estimator else model
-            ref = [row_scores(ref_model, batch, row, temperature).numpy() for row in range(questions * size)]
+            ref = [row_scores(ref_model, batch, row, temperature).numpy() for row in range(rows)]
+        sampled = [scores + draw.normal(size=scores.shape) * 0.3 for scores in old]
+        sampled_NT = torch.zeros(batch.mask_NT.shape, dtype=torch.float64)
+        for row, values in enumerate(sampled):
+            sampled_NT[row, : len(values)] = torch.tensor(values)
+        batch = replace(batch, sampled_NT=sampled_NT)
+
+        # as the loop does it
+        kind, updates = KINDS[number % 3], int(draw.integers(1, 3))
+        units = len({row // size for row in np.flatnonzero(included)}) if kind == "group" else int(included.sum())
+        parts = minibatches(torch.tensor(included), size, min(updates, units), kind, seed, number)
+        rewards_QG, mask_NT = torch.tensor(rewards), batch.mask_NT & torch.tensor(included)[:, None]
+        penalty = trainer.penalty(batch, torch.tensor(included))
+        if penalty is not None:
+            rewards_QG = rewards_QG - beta * penalty.view(questions, size)
+        advantage = algorithm.advantages(rewards_QG, baseline, scale, ddof, eps).flatten()
+        weights_NT, norm_NT = algorithm.token_weights(advantage, mask_NT, batch.groups_N, parts, kind_of_norm, budget)
+
+        # the closed form's advantages
+        lowered = rewards.copy().reshape(-1)
+        if in_reward:
+            lowered -= [beta * closed_forms.PENALTY[estimator](old[row], ref[row]).sum() for row in range(rows)]
+        signs = closed_forms.advantages(lowered.reshape(rewards.shape), baseline, scale, ddof, eps).reshape(-1)
+        in_loss = estimator if not in_reward else None
 
         caught = []  # (policy before the step, its gradient), in order
 
@@ -253,40 +344,65 @@ def trainer_identity(draws, seed=0):
                     parameter -= 0.05 * gradient / (top or 1.0)
 
         trainer.optimizer.step = descend
-        trainer.update(batch, parts, weights_NT, norm_NT, step=0)
-        live = [part.tolist() for part in parts if estimator or signs[part.numpy()].any()]
+        record = trainer.update(batch, parts, weights_NT, norm_NT, step=0, record=True).tokens
+        live = [part.tolist() for part in parts if in_loss or bonus or signs[part.numpy()].any()]
         assert len(live) == len(caught), "the trainer made other steps than the closed form has"
 
-        for rows, (policy, gradients) in zip(live, caught, strict=True):
-            norms = closed_forms.norm(batch.mask_NT[rows].numpy(), [row // size for row in rows], kind_of_norm, budget)
+        seen_of_rows = {}  # row -> what its last step should have recorded
+        for at, (policy, gradients) in zip(live, caught, strict=True):
+            norms = closed_forms.norm(mask_NT[at].numpy(), [row // size for row in at], kind_of_norm, budget)
             total = 0.0
-            for line, row in enumerate(rows):
-                scores = row_scores(policy, batch, row, temperature)
+            for line, row in enumerate(at):
+                log_policy = row_log_policy(policy, batch, row, temperature)
+                scores = log_policy.gather(1, batch.completions[row][:, None]).squeeze(1)
                 now = scores.detach().numpy()[None]
-                then = old[row][None] if updates > 1 else now
+                then = old[row][None] if len(parts) > 1 else now
+                all_true, norm = np.ones_like(now, dtype=bool), norms[line : line + 1, : now.shape[1]]
+                weight = closed_forms.importance(then, sampled[row][None], all_true, importance, cap)
+                share, sign = beta if in_loss else 0.0, signs[row : row + 1]
                 factor = closed_forms.coefficient(
-                    surrogate,
-                    norms[line : line + 1, : now.shape[1]],
-                    signs[row : row + 1],
-                    now,
-                    then,
-                    np.ones_like(now, dtype=bool),
-                    low,
-                    high,
-                    dual,
-                    beta if estimator else 0.0,
-                    estimator,
-                    ref[row][None],
+                    surrogate, norm, sign, now, then, all_true, low, high, dual, share, in_loss, ref[row][None], weight
                 )
-                total = total + (torch.tensor(factor[0]) * scores).sum()
+                of_all = closed_forms.entropy_coefficient(log_policy.detach().exp().numpy(), norm[0], bonus)
+                total = total + (torch.tensor(factor[0]) * scores).sum() + (torch.tensor(of_all) * log_policy).sum()
+                ratio, clipped = closed_forms.ratio_and_clipped(
+                    surrogate, sign[:, None], now - then, all_true, low, high, dual
+                )
+                values, pull = np.zeros_like(now), np.zeros_like(now)
+                if in_loss:
+                    values = closed_forms.PENALTY[estimator](now, ref[row][None])
+                    pull = closed_forms.kl_part(norm, now, beta, estimator, ref[row][None])
+                if in_loss or bonus or sign.any():  # others are not computed
+                    seen_of_rows[row] = {
+                        "coefficient_NT": factor, "ratio_NT": ratio, "clipped_NT": clipped,
+                        "kl_NT": values, "kl_coefficient_NT": pull,
+                    }  # fmt: skip
                 seen["tokens with ratio not 1"] += int((np.abs(now - then) > 1e-9).sum())
                 seen["tokens out of the range"] += int(
                     ((now - then > np.log1p(high)) | (now - then < np.log1p(-low))).sum()
                 )
+                seen["tokens clipped"] += int(clipped.sum())
+                seen["tokens with the importance cut"] += int((weight == cap).sum()) if cap else 0
             ascent = torch.autograd.grad(total, list(policy.parameters()))
             found, expected = (
                 np.concatenate([tensor.numpy().ravel() for tensor in tensors])[None] for tensors in (gradients, ascent)
             )
             worst = max(worst, float(relative(-found, expected)[0]))
             seen["steps"] += 1
-    return worst, seen
+            seen["steps with excluded answers"] += not included.all()
+            seen["steps with an entropy bonus"] += bonus > 0
+            seen["steps with KL in the loss"] += in_loss is not None
+            seen["steps with KL in the reward"] += in_reward
+            seen[f"steps with importance {importance}"] += 1
+            seen[f"steps with {kind_of_norm}"] += 1
+
+        assert record.computed_N.nonzero().flatten().tolist() == sorted(seen_of_rows), "other rows were computed"
+        for name in ("coefficient_NT", "ratio_NT", "clipped_NT", "kl_NT", "kl_coefficient_NT"):
+            expected = np.zeros(batch.mask_NT.shape)
+            for row, parts_of_row in seen_of_rows.items():
+                values = parts_of_row[name][0]
+                expected[row, : len(values)] = values
+            found = getattr(record, name).double().masked_fill(~batch.mask_NT, 0.0).numpy()
+            worst_record = max(worst_record, float(relative(found[None], expected[None])[0]))
+        seen["rows recorded"] += len(seen_of_rows)
+    return worst, worst_record, seen

@@ -3,11 +3,13 @@
 import ast
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
 
 from grpo_runner import algorithm
+from grpo_runner.policy.loss import loss_of
 from tests.proof import closed_forms, draws
 from tests.proof.draws import Package, identity, label, objectives
 
@@ -27,6 +29,8 @@ def test_every_switch_has_a_closed_form():
         (algorithm.LOSS_NORMS, closed_forms.NORMS),
         (algorithm.SURROGATES, closed_forms.SURROGATES),
         (algorithm.ESTIMATORS, closed_forms.KL),
+        (algorithm.ESTIMATORS, closed_forms.PENALTY),
+        (algorithm.IMPORTANCE, closed_forms.IMPORTANCE),
     ):
         assert set(ours) <= set(forms)
 
@@ -51,12 +55,31 @@ def test_the_draws_hold_what_they_should(proved):
     assert draws.DRAWS >= 200
     assert all(proved[1][what] >= 20 for what in (*draws.KINDS, "ratio not 1", "clipped", "no variance", "ties"))
     assert all(proved[1][what] >= 20 for what in ("not binary", "holes or empty rows"))
+    assert all(proved[1][what] >= 20 for what in ("excluded", "excluded in the optimizer batch", "entropy bonus"))
+    assert all(proved[1][what] >= 20 for what in ("importance by token", "importance by sequence", "importance cut"))
 
 
-def test_the_trainers_gradient_is_that_too():
-    worst, seen = draws.trainer_identity(40)
+@pytest.fixture(scope="module")
+def trained():
+    return draws.trainer_identity(60)
+
+
+def test_the_trainers_gradient_is_that_too(trained):
+    worst, _, seen = trained
     assert worst <= BOUND
-    assert seen["steps"] >= 40 and seen["tokens with ratio not 1"] > 50 and seen["tokens out of the range"] > 50
+    assert seen["steps"] >= 60 and seen["tokens with ratio not 1"] > 50 and seen["tokens out of the range"] > 50
+    assert seen["tokens clipped"] > 50 and seen["tokens with the importance cut"] > 50
+    for what in (
+        "excluded answers", "an entropy bonus", "KL in the loss", "KL in the reward",
+        *(f"importance {kind}" for kind in algorithm.IMPORTANCE), *algorithm.LOSS_NORMS,
+    ):  # fmt: skip
+        assert seen[f"steps with {what}"] >= 10, what
+
+
+def test_the_record_of_each_token_is_the_closed_form(trained):
+    """Coefficient, ratio, clip, KL and its share, as of the last step that used the token; kept in float32."""
+    _, worst, seen = trained
+    assert worst <= BOUND and seen["rows recorded"] > 200
 
 
 def _weights(change):
@@ -95,6 +118,35 @@ def _unclipped(kind):
     )
 
 
+def _counted(mask, groups, kind, budget):
+    """Rows without a token stay in the number that the mean divides by (TRL, oat)."""
+    return algorithm.loss_norm(mask, groups, kind, budget) * int(mask.any(1).sum()) / len(mask)
+
+
+def _group_mean_of_the_batch(mask, groups, kind, budget):
+    kind = "token_mean" if kind == "group_token_mean" else kind
+    return algorithm.loss_norm(mask, groups, kind, budget)
+
+
+def _excluded_earn_nothing(rewards, baseline, scale, ddof, eps):
+    """An excluded answer counts as a wrong one in baseline and scale, and weighs 0 itself."""
+    found = algorithm.advantages(rewards.nan_to_num(nan=0.0), baseline, scale, ddof, eps)
+    return found.masked_fill(rewards.isnan(), 0.0)
+
+
+def _importance_with_gradient(given, config):
+    def live(old, sampled, mask, kind, cap):
+        ratio = algorithm.IMPORTANCE[kind](given.logprobs, sampled, mask)
+        return ratio if cap is None else ratio.clamp(max=cap)
+
+    with mock.patch("grpo_runner.policy.loss.importance_weights", live):
+        return loss_of(given, config)
+
+
+def _entropy_sign(given, config):
+    return loss_of(given if given.entropy is None else given._replace(entropy=-given.entropy), config)
+
+
 def _swapped(logprobs, old, weights, mask, clip):
     return algorithm.SURROGATES["cispo"](logprobs, old, weights, mask, algorithm.Range(clip.high, clip.low))
 
@@ -131,6 +183,28 @@ TWINS = {  # name -> (package with one part broken, the objectives whose check m
         replace(TRUE, surrogates={name: _unclipped(name) for name in TRUE.surrogates}),
         lambda b, s, n, r, k: True,
     ),
+    "excluded answer counted in N": (
+        replace(TRUE, token_weights=_weights(_counted)),
+        lambda b, s, n, r, k: n in ("sequence_mean", "constant", "sequence_sum"),
+    ),
+    "excluded answer in the baseline": (
+        replace(TRUE, advantages=_excluded_earn_nothing),
+        lambda b, s, n, r, k: (b, s) != ("none", "none"),
+    ),
+    "group token mean over the batch": (
+        replace(TRUE, token_weights=_weights(_group_mean_of_the_batch)),
+        lambda b, s, n, r, k: n == "group_token_mean",
+    ),
+    "importance with gradient": (replace(TRUE, loss=_importance_with_gradient), lambda b, s, n, r, k: True),
+    "importance upside down": (
+        replace(TRUE, importance=lambda old, sampled, *rest: algorithm.importance_weights(sampled, old, *rest)),
+        lambda b, s, n, r, k: True,
+    ),
+    "importance not cut": (
+        replace(TRUE, importance=lambda *given: algorithm.importance_weights(*given[:-1], None)),
+        lambda b, s, n, r, k: True,
+    ),
+    "entropy sign": (replace(TRUE, loss=_entropy_sign), lambda b, s, n, r, k: True),
     "bounds swapped": (
         replace(TRUE, surrogates=dict.fromkeys(TRUE.surrogates, _swapped)),
         lambda b, s, n, r, k: r == "cispo",

@@ -1,15 +1,22 @@
-"""The theory curve against closed forms and against advantages worked out one by one; the picture's bytes."""
+"""Theory curves against closed forms and against weights worked out one by one; what each picture holds; the page."""
 
 from __future__ import annotations
 
+import base64
+import math
+import re
 import statistics
+import time
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from grpo_runner.objectives import preset
 from grpo_runner.schema import AdvantageConfig, LossNormConfig
 from grpo_runner.tracking import charts, questions
+from grpo_runner.tracking.charts import cumulative, length, probe
+from grpo_runner.tracking.local import PICTURES
 
 
 def config(baseline="group_mean", scale="group_std", ddof=0, eps=0.0) -> AdvantageConfig:
@@ -83,3 +90,266 @@ def test_groups_without_variance_alone_can_be_drawn(fake):
                    "length_mean": None} for row in fake.questions(0)]  # fmt: skip
     table = pa.Table.from_pylist(rows, schema=questions.schema())
     assert charts.png(charts.weight_scatter(table, config(), LossNormConfig(kind="token_mean", divisor=None)))
+
+
+def test_the_other_methods_curves_stand_beside_the_run_s_own(fake):
+    table = job_table(fake, 6, "dr_grpo")
+    left = charts.weight_scatter(table, config(scale="none"), LossNormConfig(kind="constant", divisor=None)).axes[0]
+    labels = [text.get_text() for text in left.get_legend().get_texts()]
+    assert labels[:2] == ["theory: 2G·p(1-p)", "GRPO: 2G·√(p(1-p))"]
+    assert max(left.lines[1].get_ydata()) == pytest.approx(8.0) and left.lines[1].get_linestyle() == "--"
+
+
+def test_groups_with_excluded_answers_are_counted_and_do_not_hide_the_theory(fake):
+    rows = fake.job(20, preset("grpo", 0, 0.0, 32.0), excluded=0.2)
+    figure = charts.weight_scatter(as_table(rows), config(), LossNormConfig(kind="sequence_mean", divisor=None))
+    partial = sum(row["included"] < row["group_size"] for row in rows)
+    assert 0 < partial < len(rows)
+    assert f"{partial} groups with answers left out of the loss" in figure.get_suptitle()
+    assert len(figure.axes[1].lines) == 1  # the curve after the loss norm, which needs 0/1 rewards
+    whole = charts.weight_scatter(job_table(fake, 20), config(), LossNormConfig(kind="sequence_mean", divisor=None))
+    assert "left out" not in whole.get_suptitle()
+
+
+# --- weight by length
+
+
+def as_table(rows) -> pa.Table:
+    return pa.Table.from_pylist(rows, schema=questions.schema())
+
+
+def job_table(fake, steps: int, name: str = "grpo", norm: str | None = None, **more) -> pa.Table:
+    """Rows as a job leaves them, under a named objective with another loss norm or its own; L = 32."""
+    return as_table(fake.job(steps, preset(name, 0, 0.0, 32.0, norm), **more))
+
+
+@pytest.mark.parametrize(
+    "kind, expected",
+    [("sequence_mean", [1 / 640, 1 / 6400]), ("constant", [1 / 2048] * 2), ("sequence_sum", [1 / 64] * 2)],
+)
+def test_weight_per_token_by_hand(kind, expected):
+    """N = 64, L = 32, answers of 10 and of 100 tokens."""
+    assert length.weight_per_token_theory(np.array([10, 100]), kind, 64, 32) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("kind", ["token_mean", "group_token_mean", "median"])
+def test_a_norm_in_which_other_lengths_enter_has_no_curve(fake, kind):
+    assert length.weight_per_token_theory(np.array([10.0]), kind, 64, 32) is None
+    figure = length.weight_by_length(job_table(fake, 5, norm="token_mean"), kind, 32.0)
+    assert not figure.axes[0].lines and "no theory curve" in figure.get_supxlabel()
+
+
+@pytest.mark.parametrize("norm", ["sequence_mean", "constant", "sequence_sum"])
+@pytest.mark.parametrize("name", ["grpo", "dr_grpo"])
+def test_every_dot_lies_on_the_line_of_its_colour(fake, name, norm):
+    """Under 1/|o| where the group has one right answer; with more, of unlike lengths, the dot lies above the line."""
+    rows = fake.job(40, preset(name, 0, 0.0, 32.0, norm))
+    figure = length.weight_by_length(as_table(rows), norm, 32.0)
+    axes = figure.axes[0]
+    assert "N = 32 answers" in figure.get_supxlabel()  # four questions of eight
+    shown = [row for row in rows if 0 < row["successes"] < 8]
+    dots = np.asarray(axes.collections[0].get_offsets())
+    assert len(dots) == len(shown) and axes.get_title() == f"Right answers: {len(shown)} groups"
+    by_level = {}
+    for line in axes.lines:
+        x, y = line.get_data()
+        level = float(y[0] * 32 * {"sequence_mean": x[0], "constant": 32, "sequence_sum": 1}[norm])
+        by_level[round(level, 5)] = (x, y)
+    sizes = {round(abs(row["advantage_right"]), 5) for row in shown}
+    assert set(by_level) == sizes  # a line for each |A| of the run
+    checked = 0
+    for (x, y), row in zip(dots, shown, strict=True):
+        line = by_level[round(abs(row["advantage_right"]), 5)]
+        on_line = math.exp(np.interp(math.log(x), np.log(line[0]), np.log(line[1])))
+        if norm != "sequence_mean" or row["successes"] == 1:
+            assert y == pytest.approx(on_line, rel=1e-5)
+            checked += 1
+        else:
+            assert y >= on_line * (1 - 1e-5)  # the mean of 1/|o| is at least 1 over the mean
+    assert checked > 3
+
+
+def test_control_another_norm_s_lines_do_not_meet_the_dots(fake):
+    axes = length.weight_by_length(job_table(fake, 40), "constant", 32.0).axes[0]
+    dots = np.asarray(axes.collections[0].get_offsets())
+    levels = np.array([line.get_ydata()[0] for line in axes.lines])
+    assert np.abs(dots[:, 1, None] / levels - 1).min(axis=1).max() > 0.1
+
+
+def test_the_two_panels_keep_right_and_wrong_apart(fake):
+    """In these jobs right answers have 14 to 25 tokens, wrong ones 4 to 13."""
+    right, wrong = (np.asarray(axes.collections[0].get_offsets())[:, 0]
+                    for axes in length.weight_by_length(job_table(fake, 20), "sequence_mean", 32.0).axes[:2])  # fmt: skip
+    assert right.min() >= 14 and wrong.max() <= 13
+
+
+def test_many_different_advantages_get_a_few_lines(fake):
+    rows = [row | {"advantage_right": 0.1 + 0.01 * i, "weight_per_token_right": 0.001}
+            for i, row in enumerate(fake.job(20, preset("grpo", 0, 0.0, 32.0)))]  # fmt: skip
+    assert len(length.weight_by_length(as_table(rows), "sequence_mean", 32.0).axes[0].lines) == 5
+
+
+# --- cumulative weight
+
+
+def test_classes_are_cut_at_one_and_two_thirds():
+    successes = np.array([0, 2, 3, 3, 4, 5, 6, 1, 2, 1, 0])
+    sizes = np.array([6, 6, 6, 8, 6, 8, 8, 3, 3, 1, 1])
+    expected = ["hard", "hard", "medium", "medium", "easy", "medium", "easy", "hard", "easy", "easy", "hard"]
+    assert cumulative.classes(successes, sizes).tolist() == expected
+
+
+def test_cumulative_shares_of_a_worked_run(fake):
+    """Step 0: hard 1, easy 3; step 1: medium 4; step 3: hard 2, easy 0."""
+    base = fake.questions(0)[0] | {"weight_grpo": None, "weight_dr_grpo": 1.0}
+    given = [(0, 1, 1.0), (0, 8, 3.0), (1, 4, 4.0), (3, 2, 2.0), (3, 6, 0.0)]
+    table = as_table([base | {"step": step, "slot": i, "successes": right, "weight": weight}
+                      for i, (step, right, weight) in enumerate(given)])  # fmt: skip
+    steps, sums = cumulative.cumulative_by_class(table, "weight")
+    assert steps.tolist() == [0, 1, 3]
+    assert {name: values.tolist() for name, values in sums.items()} == {
+        "hard": [1, 1, 3], "medium": [0, 4, 4], "easy": [3, 3, 3],
+    }  # fmt: skip
+    left, right = cumulative.cumulative_weight(table).axes[:2]
+    assert [line.get_ydata().tolist() for line in left.lines] == [[1, 1, 3], [0, 4, 4], [3, 3, 3]]
+    own, dr_grpo = right.lines[:3], right.lines[3:]
+    assert [line.get_ydata()[-1] for line in own] == pytest.approx([0.3, 0.4, 0.3])
+    # the column of GRPO is null throughout: no lines; Dr. GRPO's are dotted, a weight of 1 for each of the rows
+    assert [line.get_ydata()[-1] for line in dr_grpo] == pytest.approx([0.4, 0.2, 0.4])
+    assert {line.get_linestyle() for line in dr_grpo} == {":"}
+
+
+@pytest.mark.parametrize("name, other, style", [("grpo", "Dr. GRPO", ":"), ("dr_grpo", "GRPO", "--")])
+def test_the_reference_that_is_in_use_is_not_drawn_twice(fake, name, other, style):
+    figure = cumulative.cumulative_weight(job_table(fake, 20, name))
+    right = figure.axes[1]
+    assert [line.get_linestyle() for line in right.lines] == ["-"] * 3 + [style] * 3
+    words = [text.get_text() for text in figure.legends[0].get_texts()]
+    mine = {"grpo": "GRPO", "dr_grpo": "Dr. GRPO"}[name]
+    assert words[3] == f"share under the objective in use (what {mine} would have given is the same)"
+    assert words[4] == f"share that {other} would have given the same answers"
+    assert words[0].startswith("hard: p ≤ 1/3 (") and words[2].startswith("easy: p ≥ 2/3 (")
+
+
+def test_between_the_two_both_references_are_drawn(fake):
+    right = cumulative.cumulative_weight(job_table(fake, 20, "grpo", norm="constant")).axes[1]
+    assert [line.get_linestyle() for line in right.lines] == ["-"] * 3 + ["--"] * 3 + [":"] * 3
+
+
+def test_shares_start_with_the_first_weight_and_sum_to_one(fake):
+    rows = [row | ({"successes": 0, "weight": 0.0} if row["step"] < 3 else {}) for row in
+            fake.job(12, preset("dr_grpo", 0, 0.0, 32.0))]  # fmt: skip
+    lines = cumulative.cumulative_weight(as_table(rows)).axes[1].lines[:3]
+    total = np.sum([line.get_ydata() for line in lines], axis=0)
+    assert np.isnan(total[:3]).all() and total[3:] == pytest.approx(1.0)
+
+
+# --- the probe
+
+
+def test_the_probe_draws_every_pair_and_the_groups_that_have_a_cosine(fake):
+    figure = probe.probe_cosines([fake.probe(step) for step in (0, 3, 6)])
+    left, right = figure.axes
+    assert [line.get_label() for line in left.lines] == [
+        "GRPO ~ Dr. GRPO", "GRPO ~ GRPO without its std", "GRPO ~ GRPO without its 1/|o|",
+        "Dr. GRPO ~ GRPO without its std", "Dr. GRPO ~ GRPO without its 1/|o|",
+        "GRPO without its std ~ GRPO without its 1/|o|",
+    ]  # fmt: skip
+    assert left.lines[0].get_xydata().tolist() == [[0, 0.9], [3, pytest.approx(0.87)], [6, pytest.approx(0.84)]]
+    assert len({line.get_color() for line in left.lines}) == 6
+    dots = np.asarray(right.collections[0].get_offsets())
+    assert dots.tolist() == [[0.25, 0.9], [0.25, pytest.approx(0.87)], [0.25, pytest.approx(0.84)]]
+    assert right.lines[0].get_xydata().tolist() == [[0.25, pytest.approx(0.87)]]  # the median
+    assert "GRPO ~ Dr. GRPO" in right.get_title()
+
+
+def test_a_probe_of_nothing_and_one_of_other_objectives_can_be_drawn(fake):
+    row = fake.probe(0)
+    nothing = row | {"cosine": dict.fromkeys(row["cosine"]), "groups": []}
+    figure = probe.probe_cosines([nothing])
+    assert not figure.axes[0].lines and charts.png(figure)
+    other = {"step": 0, "norm": {}, "cosine": {"rloo~mine": 0.5}, "groups": [
+        {"slot": 0, "question_id": "q", "success_rate": 0.5, "cosine": {"rloo~mine": 0.25}}]}  # fmt: skip
+    figure = probe.probe_cosines([other, {"step": 1, "norm": {}, "cosine": {"rloo~mine": None}}])
+    assert figure.axes[1].get_title().startswith("Question by question: RLOO ~ mine")
+    assert np.asarray(figure.axes[1].collections[0].get_offsets()).tolist() == [[0.5, 0.25]]
+
+
+# --- all of them
+
+
+def test_all_pictures_and_the_page_of_a_job_are_quick_and_the_same_twice(make_config, fake):
+    run, table = make_config(), job_table(fake, 250, questions=8)
+    rows = [fake.probe(step) for step in range(0, 60, 3)]
+    charts.draw(run, table.slice(0, 40), rows)  # the first picture of a process also reads fonts
+    began = time.process_time()
+    drawn = charts.draw(run, table, rows)
+    assert time.process_time() - began < 6  # about one on one core; a dot at a time would take minutes
+    assert tuple(drawn) == PICTURES and all(data[:4] == b"\x89PNG" for data in drawn.values())
+    assert charts.draw(run, table, rows) == drawn
+    # control: one weight more
+    assert charts.draw(run, table.slice(1), rows)["cumulative_weight"] != drawn["cumulative_weight"]
+    made = charts.page(run, drawn, ["questions.parquet", "metrics.jsonl"])
+    assert made == charts.page(run, drawn, ["questions.parquet", "metrics.jsonl"])
+
+
+def test_the_page_holds_its_pictures_and_fetches_nothing(make_config):
+    drawn = {name: f"<{name}>".encode() for name in PICTURES}
+    text = charts.page(make_config(run_name="a<b&c"), drawn, ["questions.parquet"]).decode()
+    held = re.findall(r'src="data:image/png;base64,([^"]*)"', text)
+    assert [base64.b64decode(data) for data in held] == list(drawn.values())
+    assert text.count("src=") == 4 and not re.search(r"https?:|<script|<link|@import|url\(", text)
+    assert re.findall(r'href="([^"]*)"', text) == ["questions.parquet", *(f"{name}.png" for name in PICTURES)]
+    assert "a&lt;b&amp;c" in text and "a<b" not in text
+    assert "GRPO · seed 0 · 6 steps" in text and text.count("<figcaption>") == 4
+
+
+def test_one_picture_alone_makes_a_page(make_config):
+    text = charts.page(make_config(), {"probe": b"x"}, ["probe.jsonl"]).decode()
+    assert text.count("<figure>") == 1 and 'href="probe.jsonl"' in text
+
+
+def no_weight(rows):
+    nothing = dict.fromkeys(("weight", "advantage_weight", "weight_grpo", "weight_dr_grpo", "weight_rloo"), 0.0)
+    return [row | nothing | {"successes": 0, "success_rate": 0.0, "reward_mean": 0.0, "advantage_wrong": 0.0,
+                             "advantage_right": None, "weight_per_token_right": None, "weight_per_token_wrong": 0.0,
+                             "length_right": None, "length_factor": None} for row in rows]  # fmt: skip
+
+
+def all_right(rows):
+    return [row | {"successes": 8, "success_rate": 1.0, "reward_mean": 1.0, "advantage_right": 0.0, "weight": 0.0,
+                   "advantage_wrong": None, "length_wrong": None, "weight_per_token_wrong": None} for row in rows]  # fmt: skip
+
+
+def only_wrong_weigh(rows):
+    return [row | {"advantage_right": None, "weight_per_token_right": None} for row in rows]
+
+
+def before_the_columns(rows):
+    new = ("included", "weight_grpo", "weight_dr_grpo", "weight_rloo", "centred_weight", "std_factor", "length_factor",
+           "constant_factor")  # fmt: skip
+    return [{key: value for key, value in row.items() if key not in new} for row in rows]
+
+
+def turned_down(rows):
+    return [row | {"included": 0, "reward_mean": None, "reward_std": None} for row in no_weight(rows)]
+
+
+def graded_rewards(rows):
+    return [row | {"reward_mean": 0.3 + 0.5 * row["success_rate"]} for row in rows]
+
+
+@pytest.mark.parametrize(
+    "spoil", [no_weight, all_right, only_wrong_weigh, before_the_columns, turned_down, graded_rewards]
+)
+@pytest.mark.parametrize("steps, scale, kind", [(1, "group_std", "sequence_mean"), (7, "batch_std", "token_mean")])
+@pytest.mark.filterwarnings("error::RuntimeWarning", "error::UserWarning")
+def test_what_is_missing_spoils_no_picture(make_config, fake, spoil, steps, scale, kind):
+    run = make_config(advantage=config(scale=scale), loss_norm=LossNormConfig(kind=kind, divisor=None))
+    table = as_table(spoil(fake.job(steps, preset("grpo", 0, 0.0, 32.0))))
+    assert tuple(charts.draw(run, table, [])) == PICTURES[:3]
+
+
+def test_no_rows_no_pictures(make_config):
+    run = make_config()
+    assert charts.draw(run, questions.schema().empty_table(), []) == {}

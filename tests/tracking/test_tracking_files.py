@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import resource
 from pathlib import Path
 
@@ -63,6 +64,24 @@ def test_the_probe_s_rows_are_plain_numbers_with_nulls(make_config, fake):
     with pytest.raises(NonFiniteError, match=r"probe\.norm\.grpo at step 6 is nan"):
         tracker.probe(6, row | {"norm": {"grpo": float("nan")}})
     assert len(path.read_text().splitlines()) == 1
+
+
+def test_the_page_links_to_files_that_are_there(make_config, fake):
+    config = make_config()
+    fake.drive(LocalTracker(), config, None, 2)
+    root = Path(config.run_dir)
+    links = re.findall(r'href="([^"]*)"', (root / "charts.html").read_text())
+    assert links[:4] == ["questions.parquet", "metrics.jsonl", "evals.jsonl", "probe.jsonl"]
+    assert links[4:] == ["weights.png", "weight_by_length.png", "cumulative_weight.png", "probe.png"]
+    assert all((root / link).exists() for link in links)
+
+
+def test_a_run_without_a_row_has_no_charts(make_config):
+    config = make_config()
+    tracker = LocalTracker()
+    tracker.start(config, None)
+    tracker.finish({"status": "failed"})
+    assert not [path for path in Path(config.run_dir).iterdir() if path.suffix in (".png", ".html")]
 
 
 def test_a_fresh_start_leaves_no_chart_of_the_run_before(make_config, fake):

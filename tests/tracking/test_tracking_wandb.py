@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from grpo_runner.tracking import LocalTracker, Trackers, WandbTracker, questions, wandb_tracker
+from grpo_runner.tracking.local import PICTURES
 from grpo_runner.tracking.wandb_tracker import logged_in, mode_of
 
 pytest.importorskip("wandb")
@@ -99,8 +100,12 @@ def test_PB092_the_offline_file_holds_all_steps_the_table_the_picture_and_the_co
     assert [row[:2] for row in table["data"]] == [[step, slot] for step in range(4) for slot in range(4)]
     weight = table["columns"].index("weight")
     assert [row[weight] for row in table["data"][-4:]] == [row["weight"] for row in fake.questions(3)]
-    picture = found.file.parent / "files" / str(found.nested(4, "weights")["path"])
-    assert picture.read_bytes()[:4] == b"\x89PNG"
+    for name in PICTURES:
+        picture = found.file.parent / "files" / str(found.nested(4, name)["path"])
+        assert picture.read_bytes()[:4] == b"\x89PNG"
+    assert not any(found.nested(step, "probe") for step in range(4))  # the rows of the probe are no metrics
+    summed = table["columns"].index("cumulative_weight")
+    assert all(isinstance(row[summed], float) for row in table["data"])
     assert (found.run.display_name, found.run.run_group, list(found.run.tags)) == (
         "first",
         "sweep_of_tests",

@@ -11,13 +11,11 @@ from .drawing import BLUE, GREEN, GREY, VERMILLION, asked, column, dress, new_fi
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
 CLASSES = {"hard": ("p ≤ 1/3", VERMILLION), "medium": ("between", GREEN), "easy": ("p ≥ 2/3", BLUE)}
 _Style = Literal["-", "--", ":"]
-_SOLID: _Style = "-"
 _REFERENCES: dict[str, tuple[str, _Style]] = {"weight_grpo": ("grpo", "--"), "weight_dr_grpo": ("dr_grpo", ":")}
 
 
@@ -49,16 +47,17 @@ def cumulative_weight(table: pa.Table) -> Figure:
     for kind, (_, colour) in CLASSES.items():
         left.plot(steps, weights[kind], color=colour, lw=2, marker=mark)
     own = _shares(weights)
-    _draw(right, steps, own, _SOLID, 2.0, mark)
-    in_use = "the objective in use"
-    others: list[tuple[str, _Style, float]] = []
+    lines: list[tuple[str, np.ndarray, _Style, float]] = [("share under the objective in use", own, "-", 2.0)]
     for name, (objective, style) in _REFERENCES.items():
-        shares = _shares(cumulative_by_class(table, name)[1])
+        label, shares = NAMED[objective].label, _shares(cumulative_by_class(table, name)[1])
         if np.allclose(shares, own, equal_nan=True):
-            in_use += f"; {NAMED[objective].label} would have given the same shares"
-        elif np.isfinite(shares).any():
-            _draw(right, steps, shares, style, 1.5, "x" if mark else None)
-            others.append((f"what {NAMED[objective].label} would have given the same answers", style, 1.5))
+            lines[0] = (f"{lines[0][0]} (what {label} would have given is the same)", *lines[0][1:])
+        else:
+            lines.append((f"share that {label} would have given the same answers", shares, style, 1.5))
+    lines = [line for line in lines if np.isfinite(line[1]).any()]
+    for _, shares, style, width in lines:
+        for (_, colour), share in zip(CLASSES.values(), shares, strict=True):
+            right.plot(steps, share, style, color=colour, lw=width, marker=mark)
     left.set_title("Cumulative weight")
     left.set_ylabel("Σ weight of the class's groups so far")
     left.set_ylim(bottom=0)
@@ -67,7 +66,7 @@ def cumulative_weight(table: pa.Table) -> Figure:
         axes.set_xlabel("step")
         whole_numbers(axes)
         dress(axes)
-    if np.isfinite(own).any():
+    if lines:
         right.set_ylim(0, 1)
         right.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
     else:
@@ -75,7 +74,7 @@ def cumulative_weight(table: pa.Table) -> Figure:
     handles = [
         _line(colour, "-", 2.0, f"{kind}: {rule} ({(which == kind).sum():,} groups)")
         for kind, (rule, colour) in CLASSES.items()
-    ] + [_line(GREY, style, width, f"right: {label}") for label, style, width in [(in_use, _SOLID, 2.0), *others]]
+    ] + [_line(GREY, style, width, label) for label, _, style, width in lines]
     # columns are filled from above: the classes in one, the objectives in the other
     figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     rule = "class of a group: by its success rate p at that step"
@@ -88,11 +87,6 @@ def _shares(weights: dict[str, np.ndarray]) -> np.ndarray:
     stacked = np.stack(list(weights.values()))
     total = stacked.sum(axis=0)
     return np.divide(stacked, total, out=np.full_like(stacked, np.nan), where=total > 0)
-
-
-def _draw(axes: Axes, steps: np.ndarray, shares: np.ndarray, style: _Style, width: float, mark: str | None) -> None:
-    for (_, colour), share in zip(CLASSES.values(), shares, strict=True):
-        axes.plot(steps, share, style, color=colour, lw=width, marker=mark)
 
 
 def _line(colour: str, style: _Style, width: float, label: str) -> Line2D:

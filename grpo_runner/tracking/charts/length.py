@@ -78,8 +78,10 @@ def weight_by_length(table: pa.Table, kind: str, budget: float) -> Figure:
         bar.ax.yaxis.set_major_locator(_locator())
         bar.ax.yaxis.set_major_formatter("{x:g}")
         bar.ax.minorticks_off()
-    about = "the median of " if batches.size and np.ptp(batches) > 1e-6 * batches.max() else ""
-    values = f"N = {about}{batch:g} answers in the optimizer batch" if batch is not None else ""
+    about = (
+        " (the median; dots are with their own N)" if batches.size and np.ptp(batches) > 1e-6 * batches.max() else ""
+    )
+    values = f"N = {batch:g} answers in the optimizer batch{about}" if batch is not None else ""
     figure.supxlabel(_explained(formula, kind, values, budget), fontsize=9, color=GREY)
     figure.suptitle(f"What a token weighs by the length of its answer: {asked(table)}\nloss norm: {kind}", fontsize=12)
     return figure
@@ -105,7 +107,7 @@ def _explained(formula: str | None, kind: str, values: str, budget: float) -> st
         why = "the other answers' lengths enter" if kind not in _NORMS else "the record does not say N"
         return f"a dot: a group in a step; no theory curve: {why}"
     values += f", L = {budget:g}" if kind == "constant" else ""
-    lies = "; a dot with unlike lengths lies above its curve" if kind == "sequence_mean" else ""
+    lies = "; a dot with unlike lengths lies off its line" if kind == "sequence_mean" else ""
     return f"a dot: a group in a step; lines: {formula} for the |A| of their colour, {values}{lies}"
 
 

@@ -95,7 +95,7 @@ def weight_scatter(table: pa.Table, advantage: AdvantageConfig, loss_norm: LossN
         axes.set_ylim(-0.03 * top, top * (1.04 + 0.06 * lines))  # whole dots at zero, the legend above the points
         dress(axes)
         axes.legend(loc="upper right", frameon=False, fontsize=9)
-    note = f"{partial.sum():,} groups with answers left out of the loss lie off the theory" if partial.any() else ""
+    note = f"{partial.sum():,} groups with answers left out of the loss may lie off the theory" if partial.any() else ""
     figure.suptitle(f"What each question weighs: {asked(table)}\n{note}", fontsize=12)
     return figure
 

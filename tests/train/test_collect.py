@@ -1,0 +1,216 @@
+"""Dynamic sampling, responses without a reward, masked and overlong answers: what trains, and what is recorded of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+import zstandard
+from safetensors.torch import load_file
+
+from grpo_runner import compose, run
+from grpo_runner.data import order
+from grpo_runner.errors import InputError
+from tests.helpers import changed
+
+SMALL = [
+    "debug=cpu_smoke", "tracking=off", "data.train_size=64", "data.eval_size=16", "max_new_tokens=16",
+    "evaluation.every=0", "questions_per_step=4", "tracking.completions_every=1",
+]  # fmt: skip
+
+
+def go(folder: Path, *overrides: str, **parts):
+    return run(changed(compose([*SMALL, *overrides]), run_dir=str(folder), **parts))
+
+
+def metrics(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def answers(folder: Path, step: int) -> list[dict]:
+    data = (folder / "completions" / f"step_{step:06d}.jsonl.zst").read_bytes()
+    return [json.loads(line) for line in zstandard.ZstdDecompressor().decompress(data).decode().split("\n") if line]
+
+
+def own_rewards(folder: Path, monkeypatch, body: str) -> list[str]:
+    (folder / "own_part.py").write_text(body)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(__import__("sys").modules, "own_part", raising=False)
+    return ["reward=custom", "reward.function=own_part:score", "reward.parts={function: 1.0}"]
+
+
+ALL_WRONG = "def score(questions, golds, completions): return [0.0] * len(golds)\n"
+
+
+def test_dynamic_sampling_trains_on_groups_that_differ_and_records_all(tmp_path):
+    go(tmp_path / "run", "rollout.dynamic_sampling=20")
+    for row in metrics(tmp_path / "run"):
+        rows = answers(tmp_path / "run", row["step"])
+        slots = sorted({line["slot"] for line in rows})
+        kept = [slot for slot in slots if any(line["included"] for line in rows if line["slot"] == slot)]
+        assert row["groups/kept"] == len(kept) == 4 and len(slots) > 4  # this model's groups are often all equal
+        assert row["excluded"] == 4 * (len(slots) - 4) and row["refills"] >= 1
+        for slot in slots:
+            earned = {line["reward"] for line in rows if line["slot"] == slot}
+            assert (len(earned) > 1) == (slot in kept)
+        # the questions that came in are others, each once
+        asked = [rows[4 * slot]["question_id"] for slot in slots]
+        assert len(set(asked)) == len(asked)
+        # accuracy and lengths are of everything that was sampled
+        assert row["accuracy"] == pytest.approx(sum(line["status"] == "correct" for line in rows) / len(rows))
+        assert row["length/mean"] == pytest.approx(sum(line["tokens"] for line in rows) / len(rows))
+        table = [
+            line
+            for line in pq.read_table(tmp_path / "run" / "questions.parquet").to_pylist()
+            if line["step"] == row["step"]
+        ]
+        assert [line["slot"] for line in table if line["weight"] > 0] == kept
+        # N of the mean over responses is that of the kept ones: Σ|w| of GRPO is Σ|A| / 16
+        weight = sum(line["advantage_weight"] for line in table) / 16
+        assert row["weight/total"] == pytest.approx(weight)
+
+
+def test_a_rejected_group_is_as_if_it_had_never_been_sampled(tmp_path):
+    """Half of the questions of a step turned down, or not drawn at all: the same adapter, to the last bit.
+
+    The control is a run on the kept question alone, which needs a step in which exactly one of the four is kept.
+    """
+    found = go(tmp_path / "all", "rollout.dynamic_sampling=1", "steps=1", "data.train_size=4", "beta=0")
+    rows = answers(tmp_path / "all", 0)
+    kept = sorted({line["slot"] for line in rows if line["included"]})
+    assert found.steps == 1 and 0 < len(kept) < 4
+    # with the mean over all 16 responses (dynamic sampling off) the same groups carry weight, scaled by their share
+    go(tmp_path / "off", "steps=1", "data.train_size=4", "beta=0")
+    on, off = metrics(tmp_path / "all")[0], metrics(tmp_path / "off")[0]
+    share = len(kept) / 4
+    assert off["grad_norm"] == pytest.approx(on["grad_norm"] * share, rel=1e-5)
+    assert off["weight/total"] == pytest.approx(on["weight/total"] * share, rel=1e-9)
+
+
+def test_pb020_the_limit_ends_it_with_an_error_that_names_the_keys(tmp_path, monkeypatch):
+    own = own_rewards(tmp_path, monkeypatch, ALL_WRONG)
+    with pytest.raises(InputError) as caught:
+        go(tmp_path / "run", *own, "rollout.dynamic_sampling=3", "rollout.when_short=error")
+    text = str(caught.value)
+    assert "step 0: after 3 further rounds, only 0 of 4 groups" in text and "rollout.when_short=smaller" in text
+    assert len(text.splitlines()) <= 5
+
+
+def test_pb020_or_with_a_smaller_batch_and_pb019_once_for_all_groups(tmp_path, monkeypatch):
+    """Nothing differs in 3 rounds: no update, one row of metrics, all that was sampled in the record."""
+    own = own_rewards(tmp_path, monkeypatch, ALL_WRONG)
+    before = go(tmp_path / "run", *own, "rollout.dynamic_sampling=3", "beta=0.04")
+    assert before.status == "done"
+    for row in metrics(tmp_path / "run"):
+        assert row["refills"] == 3 and row["groups/kept"] == 0 and row["updates"] == 0 and row["grad_norm"] is None
+        assert row["excluded"] == 4 * 4 * 4 and row["zero_variance_fraction"] == 1 and row["weight/gini"] is None
+    adapter = load_file(tmp_path / "run" / "adapter" / "adapter_model.safetensors")
+    assert all((value == 0).all() for name, value in adapter.items() if "lora_B" in name)
+
+
+def test_pb019_one_constant_group_of_two_goes_and_the_other_stays(tmp_path, monkeypatch):
+    body = (
+        "def score(questions, golds, completions):\n"
+        "    first = questions[0]\n"
+        "    return [1.0 if q == first else float(i % 2) for i, q in enumerate(questions)]\n"
+    )
+    own = own_rewards(tmp_path, monkeypatch, body)
+    go(tmp_path / "run", *own, "questions_per_step=2", "rollout.dynamic_sampling=1", "steps=1", "data.train_size=2")
+    row = metrics(tmp_path / "run")[0]
+    assert row["groups/kept"] == 1 and row["excluded"] == 4 and row["refills"] == 0  # no other question is left to draw
+    assert {line["slot"] for line in answers(tmp_path / "run", 0) if line["included"]} == {1}
+
+
+def test_refills_are_other_questions_in_a_fixed_order():
+    others = order.others(10, 3, 0, [2, 5])
+    assert sorted(others) == [0, 1, 3, 4, 6, 7, 8, 9] and others == order.others(10, 3, 0, [2, 5])
+    assert others != order.others(10, 4, 0, [2, 5]) and others != order.others(10, 3, 1, [2, 5])
+
+
+def test_pb008_an_answer_without_a_reward_leaves_baseline_and_loss(tmp_path, monkeypatch):
+    body = "def score(questions, golds, completions): return [1.0, None, 0.0, 1.0] * (len(golds) // 4)\n"
+    own = own_rewards(tmp_path, monkeypatch, body)
+    go(tmp_path / "run", *own, "steps=1", "advantage=dr_grpo", "loss_norm=sequence_sum", "beta=0.04")
+    row, rows = metrics(tmp_path / "run")[0], answers(tmp_path / "run", 0)
+    assert row["unscored"] == row["excluded"] == 4 and row["reward/mean"] == pytest.approx(2 / 3)
+    for slot in range(4):
+        group = rows[4 * slot : 4 * slot + 4]
+        assert [line["advantage"] for line in group] == pytest.approx([1 / 3, 0, -2 / 3, 1 / 3])
+        assert group[1]["reward"] is None and not group[1]["included"] and group[1]["coefficient"] is None
+        assert group[0]["coefficient"][0] == pytest.approx(1 / 3 / 12, rel=1e-5)  # 12 responses count, at π = π_ref
+    assert row["grad_norm"] > 0
+
+
+def test_pb029_pb031_masked_answers_leave_the_denominator_and_keep_their_lengths(tmp_path):
+    go(
+        tmp_path / "run",
+        "reward.truncated=mask",
+        "max_new_tokens=8",
+        "loss_norm=token_mean",
+        "advantage=reinforce",
+        "beta=0",
+    )
+    for row in metrics(tmp_path / "run"):
+        rows = answers(tmp_path / "run", row["step"])
+        cut = [line for line in rows if line["finish"] == "length"]
+        assert cut and all(line["included"] == (line["finish"] != "length") for line in rows)
+        assert row["excluded"] == len(cut)
+        assert row["length/mean"] == pytest.approx(sum(line["tokens"] for line in rows) / len(rows))
+        tokens = sum(line["tokens"] for line in rows if line["included"])
+        right = sum(line["tokens"] for line in rows if line["included"] and line["reward"] == 1)
+        assert row["weight/total"] == pytest.approx(right / tokens)
+
+
+def test_soft_overlong_takes_off_what_the_paper_says(tmp_path):
+    go(tmp_path / "run", "reward.truncated=soft", "reward.overlong_buffer=4", "max_new_tokens=10", "steps=1")
+    rows = answers(tmp_path / "run", 0)
+    penalty = {6: 0.0, 7: -0.25, 8: -0.5, 9: -0.75, 10: -1.0}
+    seen = set()
+    for line in rows:
+        expected = penalty.get(line["tokens"], 0.0)
+        seen.add(expected)
+        assert line["parts"]["overlong"] == pytest.approx(expected)
+        assert line["reward"] == pytest.approx((line["status"] == "correct") + expected)
+    assert -1.0 in seen and 0.0 in seen
+    assert "reward/overlong" in metrics(tmp_path / "run")[0]
+
+
+def test_the_kl_in_the_reward_is_seen_in_both_rewards(tmp_path):
+    go(tmp_path / "run", "beta=in_reward", "beta.value=0.5", "optim.lr=0.02", "steps=3", "loss_norm=sequence_sum")
+    first, *later = metrics(tmp_path / "run")
+    assert first["kl"] == pytest.approx(0, abs=1e-6) and first["reward/after_kl"] == pytest.approx(first["reward/mean"])
+    assert any(abs(row["reward/after_kl"] - row["reward/mean"]) > 1e-3 for row in later)
+    for row in later:
+        rows = answers(tmp_path / "run", row["step"])
+        total = sum(line["parts"]["correct"] - line["reward"] for line in rows)  # β Σ KL
+        assert total / 0.5 / row["tokens/sampled"] == pytest.approx(row["kl"], rel=1e-5, abs=1e-7)
+
+
+@pytest.mark.parametrize("extra", [[], ["rollout=transformers"]])
+def test_importance_weights_are_one_where_engine_and_trainer_agree(tmp_path, extra):
+    """pb046 and pb047's other side: the same policy at the same temperature over the full vocabulary."""
+    go(tmp_path / "run", "rollout.importance=token", "rollout.importance_cap=2", "temperature=0.7", *extra)
+    for row in metrics(tmp_path / "run"):
+        assert row["importance/mean"] == pytest.approx(1, abs=1e-4) and row["importance/capped"] == 0
+        assert row["mismatch"] < 1e-4
+
+
+def test_an_entropy_bonus_keeps_the_policy_wider(tmp_path):
+    wide = ["optim.lr=0.01", "steps=12", "beta=0"]
+    go(tmp_path / "with", *wide, "entropy_bonus=0.5")
+    go(tmp_path / "without", *wide)
+    last = [metrics(tmp_path / name)[-1]["entropy"] for name in ("with", "without")]
+    assert last[0] > 1.5 * last[1]
+
+
+def test_every_excluded_response_is_recorded_and_torch_sees_no_nan(tmp_path, monkeypatch):
+    body = "def score(questions, golds, completions): return [None] * len(golds)\n"
+    own = own_rewards(tmp_path, monkeypatch, body)
+    go(tmp_path / "run", *own, "beta=0.04")
+    row = metrics(tmp_path / "run")[0]
+    assert row["reward/mean"] is None and row["unscored"] == 16 and row["updates"] == 0 and row["kl"] is None
+    adapter = load_file(tmp_path / "run" / "adapter" / "adapter_model.safetensors")
+    assert all(torch.isfinite(value).all() for value in adapter.values())
