@@ -52,7 +52,10 @@ def _dual(config: RunConfig) -> Iterator[str]:
 def _divisor(config: RunConfig) -> Iterator[str]:
     if config.loss_norm.divisor is not None and config.loss_norm.kind != "constant":
         kind = config.loss_norm.kind
-        yield f"loss_norm.divisor changes nothing with loss_norm.kind={kind}. Leave it out, or take loss_norm=constant."
+        yield (
+            f"loss_norm.divisor changes nothing with loss_norm.kind={kind}. Allowed: loss_norm=constant, or "
+            f"loss_norm={kind}, which sets both."
+        )
 
 
 def _kl(config: RunConfig) -> Iterator[str]:
@@ -80,17 +83,19 @@ def _overlong(config: RunConfig) -> Iterator[str]:
     buffer, soft = config.reward.overlong_buffer, config.reward.truncated == "soft"
     if soft and buffer is None:
         yield "reward.truncated=soft needs reward.overlong_buffer: the tokens over which it grows (DAPO: 4096)."
-    elif buffer is not None and not soft:
-        kind = config.reward.truncated
-        yield f"reward.overlong_buffer changes nothing with reward.truncated={kind}. Leave it out, or take soft."
-    elif buffer is not None and buffer > config.max_new_tokens:
+    elif soft and buffer is not None and buffer > config.max_new_tokens:  # left over from soft, advice.py tells of it
         most = config.max_new_tokens
         yield f"reward.overlong_buffer={buffer} is more than the budget. Allowed: at most max_new_tokens={most}."
 
 
-def _when_short(config: RunConfig) -> Iterator[str]:
+def _dynamic_sampling(config: RunConfig) -> Iterator[str]:
     if config.rollout.when_short != "smaller" and not config.rollout.dynamic_sampling:
         yield "rollout.when_short changes nothing with rollout.dynamic_sampling=0. Leave it out, or allow some rounds."
+    if config.rollout.dynamic_sampling and config.group_size.value == 1:
+        yield (
+            "rollout.dynamic_sampling with group_size=1: one answer never differs, so every group would be left out. "
+            "Allowed: group_size of at least 2, or rollout.dynamic_sampling=0."
+        )
 
 
 def _importance(config: RunConfig) -> Iterator[str]:
@@ -168,7 +173,7 @@ _FAULTS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _kl,
     _adapter,
     _overlong,
-    _when_short,
+    _dynamic_sampling,
     _importance,
     _probe,
     _reward,

@@ -85,8 +85,10 @@ def _sample(run: Parts, made: Rollout, chosen: Sequence[int], step: int) -> None
     """Add the groups of these questions. Each round has draws of its own."""
     start = time.perf_counter()
     questions, prompts = [run.questions[i] for i in chosen], [run.prompts[i] for i in chosen]
-    sampling = _sampling(run.config, step, made.refills)
-    groups = run.engine.sample(questions, prompts, run.config.group_size.value, sampling)
+    size, sampling = run.config.group_size.value, _sampling(run.config, step, made.refills)
+    groups = run.engine.sample(questions, prompts, size, sampling)
+    if [(group.question, len(group.completions)) for group in groups] != [(q, size) for q in questions]:
+        raise ValueError(f"step {step}: the engine's groups are not one of {size} answers for each question, in order")
     check_finite(groups, f"step {step}")
     between = time.perf_counter()
     verdicts = run.grade(groups)

@@ -19,6 +19,8 @@ from grpo_runner.schema import RunConfig
 from grpo_runner.validate import to_yaml
 
 DR_GRPO = ["advantage=dr_grpo", "loss_norm=constant", "beta=no_kl"]
+SOFT = ["reward.truncated=soft", "reward.overlong_buffer=6"]
+DAPO = [*SOFT, "loss_norm=group_token_mean", "beta=no_kl", "clip=clip_higher", "rollout.dynamic_sampling=3"]
 
 
 @cache
@@ -41,7 +43,9 @@ def compose(overrides: list[str]) -> RunConfig:
         for group in groups:
             place = place[group]
         place[last] = yaml.safe_load(value)
-    config = validate.build(values)
+    resolved = OmegaConf.to_container(OmegaConf.create(values), resolve=True)
+    assert isinstance(resolved, dict)
+    config = validate.build(resolved)
     checks.check(config)
     return config
 
@@ -61,6 +65,22 @@ FAULTS = [
     (["optim.minibatch=response", "optim.updates_per_rollout=65"], "at most 64"),
     (["lora.targets=[]"], "lora.targets"),
     (["evaluation.samples=0", "evaluation.greedy=false"], "evaluation=never"),
+    (["loss_norm=constant", "loss_norm.kind=token_mean"], "loss_norm=token_mean, which sets both"),
+    (["clip=cispo", "clip.dual=3.0"], "clip.dual"),
+    (["beta.estimator=k1"], "its gradient is ∇log π whatever the reference is"),
+    (["lora=off", "beta.reference=some/folder"], "beta.reference=some/folder"),
+    (["beta.reference=base", "beta.refresh_every=5"], "held fixed or refreshed"),
+    (["beta.reference=some/folder", "beta.refresh_every=5"], "held fixed or refreshed"),
+    (["lora=off", "lora.adapter=some/folder"], "lora.adapter=some/folder"),
+    (["reward.truncated=soft"], "needs reward.overlong_buffer"),
+    (["reward.truncated=soft", "reward.overlong_buffer=33"], "at most max_new_tokens=32"),
+    (["rollout.when_short=error"], "rollout.when_short"),
+    (["group_size=1", "advantage=reinforce", "rollout.dynamic_sampling=3"], "never differs"),
+    (["rollout.importance_cap=2.0"], "rollout.importance_cap"),
+    (["tracking.probe=[grpo,dr_gprx]"], 'Did you mean "dr_grpo"?'),
+    (["tracking.probe_every=5", "tracking.probe=[grpo]"], "two objectives"),
+    (["tracking.probe_every=5", "tracking.probe=[grpo,grpo]"], "two objectives"),
+    (["tracking.probe_every=5", "tracking.probe=[]"], "two objectives"),
 ]
 
 FINE = [
@@ -77,6 +97,22 @@ FINE = [
     ["lora=off", "lora.targets=[]"],
     ["evaluation.samples=0"],
     ["evaluation.samples=0", "evaluation.greedy=false", "evaluation.every=0"],
+    ["beta=in_reward"],
+    ["beta=in_reward", "beta.value=0.0"],  # arms of a sweep over beta
+    ["beta.estimator=k1", "beta.value=0.0"],
+    ["beta.placement=reward", "beta.value=0.0"],
+    ["beta.refresh_every=5", "beta.value=0.0"],
+    ["beta.refresh_every=5"],
+    ["beta.reference=some/folder"],  # whether it is there is seen when the run is built
+    ["lora.adapter=some/folder", "beta.reference=base"],
+    ["reward.truncated=soft", "reward.overlong_buffer=32"],
+    ["reward.overlong_buffer=33"],  # the arm of a sweep over reward.truncated
+    ["rollout.dynamic_sampling=3", "rollout.when_short=error"],
+    ["rollout.importance=token", "rollout.importance_cap=2.0"],
+    ["rollout.importance=sequence"],
+    ["tracking.probe_every=5", "tracking.probe=[grpo,no_std]"],
+    ["tracking.probe=[]"],
+    ["entropy_bonus=0.001"],
 ]
 
 
@@ -86,6 +122,23 @@ def test_fault(overrides: list[str], needle: str) -> None:
         compose(overrides)
     lines = str(caught.value).splitlines()
     assert len(lines) == 1 and needle in lines[0]
+
+
+@pytest.mark.parametrize("cut", ["rollout.top_p=0.8", "rollout.top_k=5"])
+@pytest.mark.parametrize("kind", ["token", "sequence"])
+def test_pb047_importance_weights_with_a_cut_vocabulary_are_refused(kind: str, cut: str) -> None:
+    with pytest.raises(InputError, match=f"rollout.importance={kind} with {cut}: .* both log-probabilities are over"):
+        compose([f"rollout.importance={kind}", cut])
+    compose([f"rollout.importance={kind}", "rollout.top_p=1.0"])
+    compose([cut])
+
+
+@pytest.mark.parametrize("both", ["both", "[loss,reward]"])
+def test_pb041_the_kl_is_counted_in_one_place(both: str) -> None:
+    with pytest.raises(InputError) as caught:
+        compose([f"beta.placement={both}"])
+    assert str(caught.value).startswith(f"beta.placement={both} is not allowed. It takes loss or reward.")
+    assert len(str(caught.value).splitlines()) == 1
 
 
 def test_the_short_cut_gives_what_compose_gives() -> None:
@@ -132,6 +185,32 @@ def hits(config: RunConfig, needle: str) -> int:
         (["optim.warmup_steps=100"], "outlasts", 1),
         (["optim.warmup_steps=100", "optim.updates_per_rollout=2"], "outlasts", 0),
         (["lora.dropout=0.1"], "lora.dropout", 1),
+        ([*DAPO, "rollout.dynamic_sampling=0"], "it lacks dynamic sampling", 1),
+        ([*DAPO, "clip=ppo"], "add clip=clip_higher", 1),
+        ([*DAPO, "reward.truncated=keep"], "add reward.truncated=soft reward.overlong_buffer=6", 1),
+        (DAPO, "not DAPO", 0),
+        ([*DAPO, "clip=ppo", "rollout.dynamic_sampling=0"], "not DAPO", 0),
+        ([*DAPO, "advantage=dr_grpo", "clip=ppo"], "not DAPO", 0),
+        (["beta=no_kl", "beta.placement=reward"], "beta.placement changes nothing", 1),
+        (["beta=no_kl", "beta.refresh_every=5"], "beta.refresh_every changes nothing", 1),
+        (["beta=no_kl", "beta.reference=base"], "beta.reference changes nothing", 1),
+        (["beta.placement=reward"], "is not the KL's", 1),
+        (["beta=in_reward"], "is not the KL's", 0),
+        (["beta=in_reward"], "the std divides the KL too", 1),
+        (["beta=in_reward", "advantage=rloo"], "the std divides the KL too", 0),
+        (["beta.refresh_every=100"], "not reached in 100 steps", 1),
+        (["beta.refresh_every=99"], "not reached", 0),
+        (["rollout.dynamic_sampling=3", "advantage=reinforce"], "would carry weight", 1),
+        (["rollout.dynamic_sampling=3", "advantage=reinforce_baseline"], "would carry weight", 1),
+        (["rollout.dynamic_sampling=3"], "would carry weight", 0),
+        (SOFT, "2 apart", 1),
+        ([*SOFT, "reward.parts.correct=2.0"], "2 apart", 0),
+        (["reward.overlong_buffer=6"], "reward.overlong_buffer changes nothing", 1),
+        (SOFT, "of the budget alone", 0),
+        ([*SOFT, "max_new_tokens=3000"], "the last 0.2 % of the budget alone. DAPO: a fifth, here 600", 1),
+        (["rollout.importance=token"], "1 up to rounding", 1),
+        (["rollout.importance=token", "rollout.importance_cap=0.5"], "agree, which is 1", 1),
+        ([], "rollout.importance", 0),
     ],
 )
 def test_warnings(overrides: list[str], needle: str, count: int) -> None:
@@ -147,6 +226,29 @@ def test_warnings(overrides: list[str], needle: str, count: int) -> None:
         (["advantage=dr_grpo", "loss_norm=constant"], "Dr. GRPO and a KL term"),
         (["advantage=rloo", "loss_norm=constant", "beta=no_kl"], "RLOO"),
         (["advantage=reinforce", "loss_norm=constant", "beta=no_kl"], "REINFORCE"),
+        (["advantage=rloo", "loss_norm=sequence_sum", "beta=in_reward"], "RLOO with the KL in the reward"),
+        (["advantage=rloo", "loss_norm=sequence_sum", "beta=no_kl"], "RLOO"),
+        (["beta=in_reward"], "GRPO with the KL in the reward"),
+        (["advantage=dr_grpo", "loss_norm=constant", "beta=in_reward"], "Dr. GRPO with the KL in the reward"),
+        (DAPO, "DAPO"),
+        ([*DAPO, "loss_norm=token_mean"], "DAPO with the token mean of the optimizer batch"),
+        ([*DAPO, "entropy_bonus=0.1"], "DAPO, with an entropy bonus"),
+        (
+            [*DAPO, "rollout.dynamic_sampling=0"],
+            "GRPO's advantage with DAPO's loss norm (the token mean of each group), with clip-higher and the overlong "
+            "penalty",
+        ),
+        (["clip=gspo", "beta=no_kl"], "GSPO"),
+        (["clip=gspo"], "GSPO and a KL term"),
+        ([*DR_GRPO, "clip=gspo"], "Dr. GRPO, with GSPO's sequence ratio"),
+        (["clip=cispo", "loss_norm=group_token_mean", "beta=no_kl"], "CISPO"),
+        (["clip=cispo", "loss_norm=group_token_mean", "beta=no_kl", "rollout.dynamic_sampling=3"], "CISPO"),
+        ([*DR_GRPO, "clip=cispo"], "Dr. GRPO, with CISPO's weights"),
+        (["reward.truncated=mask"], "GRPO, with truncated answers left out"),
+        (
+            ["rollout.importance=token", "rollout.dynamic_sampling=3"],
+            "GRPO, with dynamic sampling and importance weights",
+        ),
     ],
 )
 def test_method_names(overrides: list[str], name: str) -> None:
@@ -161,13 +263,13 @@ def test_halves_are_between_the_two(overrides: list[str]) -> None:
 
 
 def test_every_combination_of_switches_has_its_own_name() -> None:
-    norms = ("sequence_mean", "constant", "token_mean")
+    norms = ("sequence_mean", "constant", "token_mean", "group_token_mean")
     found = {
         advice.method_name(compose([f"advantage={advantage}", f"loss_norm={norm}", "beta=no_kl"]))
         for advantage in ("grpo", "dr_grpo", "rloo", "reinforce")
         for norm in norms
     }
-    assert len(found) == 12
+    assert len(found) == 16
 
 
 def test_values_are_shown_as_typed() -> None:

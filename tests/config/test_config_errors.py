@@ -87,6 +87,24 @@ CASES = [
     ("hydra.mode=FOO", ["hydra.mode=FOO", "MULTIRUN"]),
     ("loss_norm.divisor=100", ["loss_norm.divisor", "loss_norm=constant"]),
     ("data.train.path=x.jsonl", ["data.train.path", "data=jsonl"]),
+    ("beta.estimator=k9", ["beta.estimator=k9", "k1, k2 or k3"]),
+    ("beta.estimator=k1", ["beta.estimator=k1", "k2 or k3", "beta.placement=reward"]),
+    ("beta.placement=both", ["beta.placement=both", "loss or reward"]),
+    ("beta.placement=[loss,reward]", ["beta.placement=[loss,reward]", "loss or reward"]),
+    ("beta.refresh_every=-1", ["beta.refresh_every=-1", "at least 0"]),
+    ("beta.reference=''", ["beta.reference=", "not empty"]),
+    ("loss_norm=group_token", ["loss_norm=group_token", 'Did you mean "group_token_mean"?']),
+    ("reward.truncated=sof", ["reward.truncated=sof", "zero, keep, mask or soft", 'Did you mean "soft"?']),
+    ("reward.overlong_buffer=0", ["reward.overlong_buffer=0", "at least 1 or null"]),
+    ("rollout.importance=tokens", ["rollout.importance=tokens", 'Did you mean "token"?']),
+    ("rollout.importance_cap=0", ["rollout.importance_cap=0", "above 0"]),
+    ("rollout.dynamic_sampling=true", ["rollout.dynamic_sampling=true", "whole number"]),
+    ("rollout.when_short=wait", ["rollout.when_short=wait", "smaller or error"]),
+    ("entropy_bonus=-1", ["entropy_bonus=-1", "at least 0"]),
+    ("entropy_bonus=inf", ["entropy_bonus=inf", "finite"]),
+    ("tracking.probe=[grpo,dr_gprx]", ["tracking.probe", 'Did you mean "dr_grpo"?', "no_std"]),
+    ("tracking.probe=grpo", ["tracking.probe=grpo", "a list"]),
+    ("experiment=dappo", ["experiment=dappo", 'Did you mean "dapo"?']),
 ]
 
 
@@ -101,6 +119,21 @@ def test_bad_override(override: str, needles: list[str]) -> None:
     for needle in needles:
         assert needle in message
     assert "Traceback" not in message and "https://" not in message
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        (["beta=1e-3", "beta.estimator=k9"], 1),
+        (["reward.truncated=soft", "rollout.when_short=error", "rollout.importance_cap=2", "beta.estimator=k1"], 4),
+        (["tracking.probe=[a,b,c,d]", "rollout.when_short=error", "rollout.importance_cap=2"], 5),
+    ],
+    ids=["two of a group", "four faults", "six faults"],
+)
+def test_faults_of_several_keys_are_a_line_each_and_five_at_most(words: list[str], lines: int) -> None:
+    with pytest.raises(InputError) as caught:
+        compose(words)
+    assert len(str(caught.value).splitlines()) == lines
 
 
 def test_the_table_would_notice_a_good_override() -> None:

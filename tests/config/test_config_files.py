@@ -7,9 +7,11 @@ from collections import Counter
 from dataclasses import asdict
 
 import pytest
+import yaml
 
 from grpo_runner import advice, checks, helptext
 from grpo_runner.config import compose, compose_sweep, find
+from grpo_runner.validate import to_yaml
 
 CONF = find()
 CHOICES = sorted((file.parent.name, file.stem) for file in CONF.glob("*/*.yaml"))
@@ -21,7 +23,7 @@ TOLD_APART = {"data": {"train_size", "eval_size"}, "prompt": {"template", "syste
 FIELD = re.compile(r"^ *(?:- override /)?([\w./]+): *(.*)$")
 # what a comment must hold: the name of a paper or library whose value it gives, or that there is no such value
 SOURCE = re.compile(
-    r"\b(DeepSeekMath|DeepSeek-R1|Dr\. GRPO|DAPO|oat|verl|TRL|no paper|the papers|ours|our choice)\b",
+    r"\b(DeepSeekMath|DeepSeek-R1|Dr\. GRPO|DAPO|GSPO|MiniMax-M1|RLOO|oat|verl|TRL|no paper|the papers|ours|our choice)\b",
     re.IGNORECASE,
 )
 
@@ -153,11 +155,96 @@ def test_quickstart_is_the_default_job() -> None:
     assert {key for key in plain if named[key] != plain[key]} == {"run_name", "run_dir"}
 
 
-def test_experiment_dr_grpo_sets_the_whole_method() -> None:
-    config = compose(["experiment=dr_grpo"])
-    assert (config.advantage.scale, config.loss_norm.kind, config.beta.value) == ("none", "constant", 0.0)
-    assert advice.method_name(config) == "Dr. GRPO"
-    assert not [text for text in advice.warnings(config) if "Dr. GRPO" in text]
+# --- experiments that are a whole method, on any model and data
+
+WHOLE = {  # name, (baseline, scale), loss norm, (beta, estimator, placement), (kind, low, high), (truncated, dynamic)
+    "grpo": (
+        "GRPO", ("group_mean", "group_std"), "sequence_mean", (0.04, "k3", "loss"), ("token", 0.2, 0.2), ("zero", 0)
+    ),
+    "dr_grpo": (
+        "Dr. GRPO", ("group_mean", "none"), "constant", (0.0, "k3", "loss"), ("token", 0.2, 0.2), ("zero", 0)
+    ),
+    "rloo": (
+        "RLOO with the KL in the reward", ("leave_one_out", "none"), "sequence_sum", (0.03, "k1", "reward"),
+        ("token", 0.2, 0.2), ("zero", 0),
+    ),
+    "dapo": (
+        "DAPO", ("group_mean", "group_std"), "group_token_mean", (0.0, "k3", "loss"), ("token", 0.2, 0.28), ("soft", 10)
+    ),
+    "gspo": (
+        "GSPO", ("group_mean", "group_std"), "sequence_mean", (0.0, "k3", "loss"), ("sequence", 3e-4, 4e-4), ("zero", 0)
+    ),
+    "cispo": (
+        "CISPO", ("group_mean", "group_std"), "group_token_mean", (0.0, "k3", "loss"), ("cispo", 1.0, 0.2), ("soft", 10)
+    ),
+}  # fmt: skip
+UPDATES = {"rloo": (1, "whole"), "dapo": (2, "group"), "gspo": (4, "response"), "cispo": (2, "group")}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_pb017_an_experiment_sets_the_whole_method(name: str) -> None:
+    """pb017: dr_grpo sets the std, the constant and the KL term, not a part of them."""
+    config = compose([f"experiment={name}"])
+    advantage, beta, clip = config.advantage, config.beta, config.clip
+    found = (
+        advice.method_name(config),
+        (advantage.baseline, advantage.scale),
+        config.loss_norm.kind,
+        (beta.value, beta.estimator, beta.placement),
+        (clip.kind, clip.low, clip.high),
+        (config.reward.truncated, config.rollout.dynamic_sampling),
+    )
+    assert found == WHOLE[name]
+    assert (config.rollout.importance, config.entropy_bonus, clip.dual) == ("none", 0.0, None)
+    if name in UPDATES:
+        assert (config.optim.updates_per_rollout, config.optim.minibatch) == UPDATES[name]
+    # nothing is half of anything; that one update leaves the clip no work is told for every run
+    assert not [text for text in advice.warnings(config) if "clip range cannot act" not in text]
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_whole_method_says_so_for_each_of_its_switches(name: str) -> None:
+    """It overrides what would spoil it, wherever that comes from: all switches stand in the file itself."""
+    said = comments((CONF / "experiment" / f"{name}.yaml").read_text())
+    keys = {key.removeprefix("defaults./").removeprefix("defaults.") for key in said}
+    wanted = {"advantage", "loss_norm", "beta", "clip", "reward.truncated", "entropy_bonus"}
+    assert wanted | {"rollout.dynamic_sampling", "rollout.importance"} <= keys
+    assert not {"model", "data", "prompt"} & keys
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_whole_method_is_also_a_small_job(name: str) -> None:
+    config = compose([f"experiment={name}", "debug=cpu_smoke"])
+    assert (config.steps, config.questions_per_step, config.group_size.value) == (2, 2, 4)
+    assert advice.method_name(config) == WHOLE[name][0]
+
+
+def test_the_overlong_penalty_keeps_the_papers_proportions() -> None:
+    for name in ("dapo", "cispo"):
+        config = compose([f"experiment={name}"])
+        assert config.reward.parts == {"correct": 2.0}  # 1 and -1, shifted by 1
+        assert config.reward.overlong_buffer == config.max_new_tokens * 4096 // 20480
+
+
+@pytest.mark.parametrize("half", ["advantage=dr_grpo", "loss_norm=constant"])
+def test_pb017_half_of_dr_grpo_is_told(half: str) -> None:
+    told = [text for text in advice.warnings(compose([half])) if text.startswith("This is not Dr. GRPO")]
+    assert len(told) == 1 and half in told[0]
+
+
+def test_pb005_the_chosen_ddof_stands_in_the_resolved_config() -> None:
+    for ddof in (0, 1):
+        shown = yaml.safe_load(to_yaml(compose([f"advantage.ddof={ddof}"])))
+        assert shown["advantage"]["ddof"] == ddof
+    assert "G - ddof" in comments((CONF / "advantage/grpo.yaml").read_text())["ddof"]
+
+
+def test_pb026_the_constant_is_the_completion_budget_without_the_prompt() -> None:
+    """Its value stands in the resolved config; a number that is given wins."""
+    words = ["loss_norm=constant", "max_new_tokens=512", "data.max_prompt_tokens=256"]
+    assert yaml.safe_load(to_yaml(compose(words)))["loss_norm"] == {"kind": "constant", "divisor": 512}
+    assert compose([*words, "loss_norm.divisor=768"]).loss_norm.divisor == 768
+    assert compose(["experiment=dr_grpo_oat_zero_7b", "loss_norm=constant"]).loss_norm.divisor == 3000
 
 
 def test_grpo_vs_dr_grpo_is_two_by_two_over_seeds() -> None:
@@ -191,8 +278,9 @@ def test_dr_grpo_oat_zero_7b_holds_table_6() -> None:
     assert (optim.schedule, optim.updates_per_rollout, optim.minibatch) == ("constant", 8, "response")
     assert 128 * 8 // optim.updates_per_rollout == 128  # responses in an optimizer step
     assert (config.clip.low, config.clip.high, config.beta.value, config.temperature) == (0.2, 0.2, 0.0, 1.0)
-    assert (config.loss_norm.kind, config.loss_norm.divisor) == ("constant", None)  # null: max_new_tokens, 3000
+    assert (config.loss_norm.kind, config.loss_norm.divisor) == ("constant", 3000)  # max_new_tokens
     assert (config.rollout.top_p, config.rollout.top_k, config.reward.truncated) == (1.0, 0, "zero")
+    assert (config.rollout.importance, config.rollout.dynamic_sampling, config.entropy_bonus) == ("none", 0, 0.0)
     assert config.data.train.path is None and config.prompt.template.startswith("<|im_start|>system")
     assert not config.lora.enabled
     assert advice.method_name(config) == "Dr. GRPO"

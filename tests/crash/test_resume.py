@@ -99,6 +99,28 @@ def test_killed_and_typed_again_equals_uninterrupted(uninterrupted, tmp_path, pl
     assert results(folder) == uninterrupted
 
 
+MOVES = ["beta=0.5", "beta.refresh_every=3", "rollout.dynamic_sampling=2", "tracking.probe_every=2", "steps=8"]
+
+
+def test_a_reference_that_moves_refills_and_the_probe_survive_a_kill(tmp_path):
+    """Killed after the reference was renewed at step 3 and before it would be at 6: it must come from the checkpoint."""
+    finish(tmp_path / "whole", *MOVES)
+    folder = tmp_path / "run"
+    process = start(folder, *MOVES)
+    while lines(folder / "metrics.jsonl") < 5 and process.poll() is None:
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (folder / "DONE").exists()
+    saved = sorted((folder / "checkpoints").glob("step_*"))[-1]
+    assert (saved / "reference.safetensors").exists()
+    finish(folder, *MOVES)
+    assert results(folder) == results(tmp_path / "whole")
+    assert (folder / "probe.jsonl").read_bytes() == (tmp_path / "whole" / "probe.jsonl").read_bytes()
+    finish(tmp_path / "fixed", *MOVES, "beta.refresh_every=0")  # negative control: the reference matters
+    assert results(tmp_path / "fixed")["adapter"] != results(folder)["adapter"]
+
+
 def lines(path: Path) -> int:
     return path.read_text().count("\n") if path.exists() else 0
 

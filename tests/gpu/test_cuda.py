@@ -22,7 +22,14 @@ pytestmark = [
 
 
 @pytest.mark.parametrize(
-    "extra", [[], ["lora=off"], ["model.gradient_checkpointing=true"], ["optim.updates_per_rollout=2"]]
+    "extra",
+    [
+        [],
+        ["lora=off"],
+        ["model.gradient_checkpointing=true", "tracking.probe_every=1"],
+        ["optim.updates_per_rollout=2", "rollout.importance=token", "rollout.importance_cap=2", "entropy_bonus=0.01"],
+        ["beta=in_reward", "beta.refresh_every=1", "rollout.dynamic_sampling=2"],
+    ],
 )
 def test_two_steps_in_bfloat16(tmp_path, extra):
     config = compose(["debug=cpu_smoke", "device=cuda", "dtype=bfloat16", *extra])

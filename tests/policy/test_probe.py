@@ -17,6 +17,7 @@ from tests.helpers import changed, random_groups, tiny_llama
 from tests.policy.test_update import CONFIG, CPU, lora_model, row_logprobs
 
 NAMES = ("grpo", "dr_grpo", "no_std", "no_length_norm", "rloo")
+RELATIVE = 1e-6  # the model normalises in float32 whatever it computes in, and a shared pass is scaled after it
 REWARDS = torch.tensor([[1.0, 0, 0, 1], [1, 1, 1, 1], [0, 0, 1, 0.5]], dtype=torch.float64)
 
 
@@ -52,13 +53,15 @@ def test_norms_and_cosines_are_those_of_each_gradient_by_itself(tokens, full):
     found = probe(Trainer(model, 0, config, CPU, autocast=False), batch, weights, 0)
     vectors = by_hand(model, batch, weights, range(12))
     for name in NAMES:
-        assert found.norm[name] == pytest.approx(float(vectors[name].norm()), rel=1e-7)
+        assert found.norm[name] == pytest.approx(float(vectors[name].norm()), rel=RELATIVE)
     for a, b in itertools.combinations(NAMES, 2):
-        assert found.cosine[f"{a}~{b}"] == pytest.approx(cosine(vectors[a], vectors[b]), rel=1e-7)
+        assert found.cosine[f"{a}~{b}"] == pytest.approx(cosine(vectors[a], vectors[b]), rel=RELATIVE)
     for slot, group in enumerate(found.groups):
         vectors = by_hand(model, batch, weights, range(4 * slot, 4 * slot + 4))
         for a, b in itertools.combinations(NAMES, 2):
-            assert group[f"{a}~{b}"] == (None if slot == 1 else pytest.approx(cosine(vectors[a], vectors[b]), rel=1e-7))
+            assert group[f"{a}~{b}"] == (
+                None if slot == 1 else pytest.approx(cosine(vectors[a], vectors[b]), rel=RELATIVE)
+            )
 
 
 def test_within_a_question_the_std_is_a_factor_and_the_length_norm_is_not():
@@ -102,7 +105,9 @@ def test_gradient_checkpointing_gives_the_same_probe():
     model = lora_model()
     getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)({"use_reentrant": False})
     found = probe(Trainer(model, 0, CONFIG, CPU, autocast=False), batch, weights_of(batch), 0)
-    assert found.norm == pytest.approx(plain.norm, rel=1e-7) and found.cosine == pytest.approx(plain.cosine, rel=1e-9)
+    assert found.norm == pytest.approx(plain.norm, rel=RELATIVE) and found.cosine == pytest.approx(
+        plain.cosine, rel=1e-9
+    )
 
 
 def test_a_step_in_which_nothing_weighs_has_no_cosine():

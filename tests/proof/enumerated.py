@@ -37,6 +37,8 @@ REWARDS = torch.tensor([0.2, 1.0, -0.5], dtype=torch.float64)
 BUDGET = 7
 THETA = (0.4, -0.3)  # logits of "go on", and of a second 1
 REFERENCE = (-1.5, 1.2)
+SAMPLER = (1.1, 0.5)  # another policy, that answers are drawn from
+BETA = 0.3
 
 
 def token_logprobs(theta):
@@ -64,20 +66,54 @@ def true_gradient(rewards=REWARDS):
     return slope((chances * rewards).sum(), theta)
 
 
-def expected_gradient(size, baseline, scale, kind, surrogate="token", token_weights=algorithm.token_weights):
-    """E over all 3^G groups of the gradient that the package's loss has."""
-    theta, logprobs, chances = policy()
-    total = 0.0
-    for group in itertools.product(range(3), repeat=size):
-        rows = list(group)
-        made = algorithm.advantages(REWARDS[rows][None], baseline, scale).flatten()
-        weights = token_weights(
-            made, MASK[rows], torch.zeros(size, dtype=torch.long), [torch.arange(size)], kind, BUDGET
-        )[0]
-        here = logprobs[rows]
-        value = algorithm.SURROGATES[surrogate](here, here.detach(), weights, MASK[rows], RANGE).value_NT.sum()
-        total = total + chances[rows].prod().detach() * value
+def expected_gradient(
+    size,
+    baseline,
+    scale,
+    kind,
+    surrogate="token",
+    token_weights=algorithm.token_weights,
+    rewards=REWARDS,
+    questions=1,
+    sampler=THETA,
+    importance="none",
+    cap=None,
+):
+    """E over all 3^(questions · G) steps of the gradient that the package's loss has; of its own size, kind "constant".
+
+    Answers are drawn from the policy with the logits `sampler`, which the importance weights are told of.
+    """
+    theta, logprobs, _ = policy()
+    sampled, drawn = (values.detach() for values in policy(sampler)[1:])
+    groups, total = torch.arange(size * questions) // size, 0.0
+    for step in itertools.product(range(3), repeat=size * questions):
+        rows = list(step)
+        made = algorithm.advantages(rewards[rows].view(questions, size), baseline, scale).flatten()
+        weights = token_weights(made, MASK[rows], groups, [torch.arange(len(rows))], kind, BUDGET)[0]
+        here, mask = logprobs[rows], MASK[rows]
+        weights = weights * algorithm.importance_weights(here.detach(), sampled[rows], mask, importance, cap)
+        value = algorithm.SURROGATES[surrogate](here, here.detach(), weights, mask, RANGE).value_NT.sum()
+        total = total + drawn[rows].prod() * value
     return slope(total, theta)
+
+
+def less_the_penalty(estimator, beta=BETA):
+    """(3,) rewards of the three answers, with the KL estimate of each taken off."""
+    _, logprobs, _ = policy()
+    reference = token_logprobs(torch.tensor(REFERENCE, dtype=torch.float64))
+    return REWARDS - beta * algorithm.reward_penalty(logprobs.detach(), reference, MASK, estimator)
+
+
+def true_regularised_gradient():
+    """∇ of E[r] - β KL(π‖π_ref), the KL of whole answers, by autograd of the sum over the three answers."""
+    theta, logprobs, chances = policy()
+    reference = token_logprobs(torch.tensor(REFERENCE, dtype=torch.float64))
+    return slope((chances * (REWARDS - BETA * (logprobs - reference).sum(1))).sum(), theta)
+
+
+def distance(found, true):
+    """Length of the difference over the length of the true gradient."""
+    return float((found - true).norm() / true.norm())
 
 
 def expected_kl_gradient(estimator):

@@ -16,14 +16,23 @@ from tests.proof.draws import CPU, base_config, shaken
 
 QUESTIONS, SIZE, BUDGET = 3, 4, 16
 ROWS = QUESTIONS * SIZE
+EXCLUDED = (0, 5, 8, 9, 10, 11)  # one answer of the first group, one of the second, all of the third
 SHARE = torch.linspace(-1.5, 2.0, ROWS, dtype=torch.float64)
 
 
 def cases():
-    """(norm, surrogate, estimator or None): each norm with every estimator, and with every surrogate."""
-    pairs = [("token", estimator) for estimator in (None, *algorithm.ESTIMATORS)]
-    pairs += [(surrogate, None) for surrogate in algorithm.SURROGATES if surrogate != "token"]
-    return [(kind, *pair) for kind in algorithm.LOSS_NORMS for pair in pairs]
+    """(norm, surrogate, estimator or None, extra or None): each norm with every one of the others."""
+    rest = [("token", estimator, None) for estimator in (None, *algorithm.ESTIMATORS)]
+    rest += [(surrogate, None, None) for surrogate in algorithm.SURROGATES if surrogate != "token"]
+    rest += [("token", None, extra) for extra in EXTRAS]
+    return [(kind, *others) for kind in algorithm.LOSS_NORMS for others in rest]
+
+
+EXTRAS = {
+    "importance_token": {"rollout__importance": "token", "rollout__importance_cap": 1.2},
+    "importance_sequence": {"rollout__importance": "sequence"},
+    "entropy": {"entropy_bonus": 0.2},
+}
 
 
 class Cut(Batch):
@@ -67,34 +76,44 @@ class Gradients:
         shaken(reference, draw, 0.05)
         self.reference, self.config = reference, base_config()
         self.groups = random_groups(QUESTIONS, SIZE)
+        mask = Cut.of(self.groups).mask_NT
+        self.sampled = torch.tensor(draw.uniform(-3.0, -2.0, tuple(mask.shape))) * mask
 
     def batch(self, order=None, sizes=(ROWS,), left=0, right=0):
+        """order: which rows, in which order."""
         made = Cut.of(self.groups)
-        mask = torch.nn.functional.pad(made.mask_NT, (0, right), value=False)
+        mask, sampled = (torch.nn.functional.pad(values, (0, right)) for values in (made.mask_NT, self.sampled))
         order = list(range(ROWS)) if order is None else order
         made = dataclasses.replace(
             made,
             prompts=tuple(made.prompts[row] for row in order),
             completions=tuple(made.completions[row] for row in order),
+            question_ids=tuple(made.question_ids[row] for row in order),
             mask_NT=mask[order],
+            sampled_NT=sampled[order],
+            groups_N=made.groups_N[order],
         )
         for name, value in (("sizes", sizes), ("left", left), ("right", right)):
             object.__setattr__(made, name, value)
         return made
 
-    def of(self, case, batch, rows=None, share=SHARE, weighed=None):
+    def of(self, case, batch, rows=None, share=SHARE, weighed=None, excluded=()):
         """One gradient as a vector. rows: those of one process; weighed: token weights and norm, else the package's."""
-        kind, surrogate, estimator = case
+        kind, surrogate, estimator, extra = case
         config = changed(
-            self.config, beta__value=0.3 if estimator else 0.0, beta__estimator=estimator or "k3", clip__kind=surrogate
+            self.config,
+            beta__value=0.3 if estimator else 0.0,
+            beta__estimator=estimator or "k3",
+            clip__kind=surrogate,
+            **EXTRAS.get(extra, {}),
         )
         trainer = Trainer(self.model, 0, config, CPU, autocast=False)
         if estimator:
             trainer.reference.model = self.reference
-        everything = torch.arange(ROWS)
-        weights, norm = weighed or algorithm.token_weights(
-            share, batch.mask_NT, batch.groups_N, [everything], kind, BUDGET
-        )
+        everything = torch.tensor([row for row in range(len(batch.completions)) if row not in excluded])
+        mask = batch.mask_NT.clone()
+        mask[list(excluded)] = False
+        weights, norm = weighed or algorithm.token_weights(share, mask, batch.groups_N, [everything], kind, BUDGET)
         caught = []
 
         def catch():
@@ -134,4 +153,10 @@ def variants(gradients, case):
     for ranks in (2, 3):
         shards = [torch.arange(ROWS)[rank::ranks] for rank in range(ranks)]
         found[f"{ranks} processes"] = sum(gradients.of(case, gradients.batch(), shard) for shard in shards)
-    return {name: difference(value, whole) for name, value in found.items()}
+    differences = {name: difference(value, whole) for name, value in found.items()}
+    kept = [row for row in range(ROWS) if row not in EXCLUDED]
+    ragged = gradients.of(case, gradients.batch(order=kept), share=SHARE[kept])
+    differences["excluded answers, or never sampled"] = difference(
+        gradients.of(case, gradients.batch(sizes=(4, 1)), excluded=EXCLUDED), ragged
+    )
+    return differences

@@ -1,5 +1,6 @@
 """Bias and scale of each estimator, exactly: sums over all groups of a bandit and of a two-step tree."""
 
+import itertools
 import math
 
 import pytest
@@ -8,12 +9,20 @@ import torch
 from grpo_runner import algorithm
 from tests.proof import enumerated
 from tests.proof.enumerated import (
+    ANSWERS,
+    BETA,
+    BUDGET,
     REFERENCE,
+    REWARDS,
+    SAMPLER,
     THETA,
     bandit,
+    distance,
     expected_gradient,
     expected_kl_gradient,
+    less_the_penalty,
     true_gradient,
+    true_regularised_gradient,
     two_way,
 )
 
@@ -25,6 +34,11 @@ FACTORS = {
     "none": lambda size: 1.0,
 }
 GO, ONE = (1 / (1 + math.exp(-value)) for value in THETA)
+# the tree by hand: chance of each answer, its reward, and ∇log π in the two logits
+CHANCES, REWARD = (1 - GO, GO * (1 - ONE), GO * ONE), REWARDS.tolist()
+SLOPES = ((-GO, 0.0), (1 - GO, -ONE), (1 - GO, 1 - ONE))
+SAMPLER_GO, SAMPLER_ONE = (1 / (1 + math.exp(-value)) for value in SAMPLER)
+SAMPLER_CHANCES = (1 - SAMPLER_GO, SAMPLER_GO * (1 - SAMPLER_ONE), SAMPLER_GO * SAMPLER_ONE)
 
 
 @pytest.mark.parametrize("baseline", algorithm.BASELINES)
@@ -135,3 +149,133 @@ def test_the_kl_as_a_loss_on_the_tree():
     )
     assert missing / abs(float(whole[0])) > 0.05  # negative control: the size of the difference
     assert float((forward - reverse).abs().max()) > 0.01
+
+
+@pytest.mark.parametrize("baseline", algorithm.BASELINES)
+@pytest.mark.parametrize("size", [2, 3])
+def test_k1_in_the_reward_is_the_whole_gradient_of_the_kl(baseline, size):
+    """E[r] - β KL(π‖π_ref) of whole answers, the part through the states visited included."""
+    found = expected_gradient(size, baseline, "none", "constant", rewards=less_the_penalty("k1")) * BUDGET
+    torch.testing.assert_close(found, FACTORS[baseline](size) * true_regularised_gradient(), rtol=1e-10, atol=1e-14)
+
+
+PENALTIES = {
+    "k1": lambda p, q: math.log(p / q),
+    "k2": lambda p, q: math.log(p / q) ** 2 / 2,
+    "k3": lambda p, q: q / p - 1 - math.log(q / p),
+}
+
+
+@pytest.mark.parametrize(("estimator", "size"), [("k1", 0.0), ("k2", 0.60), ("k3", 0.72)])
+def test_no_other_estimator_in_the_reward_is_it(estimator, size):
+    """By hand: Σ over answers of π (r - β Σ k) ∇log π. k2 and k3 weigh an answer by other numbers than log π/π_ref."""
+    found = expected_gradient(3, "leave_one_out", "none", "constant", rewards=less_the_penalty(estimator)) * BUDGET
+    go, one = (1 / (1 + math.exp(-value)) for value in REFERENCE)
+    of_token = PENALTIES[estimator]
+    taken = [of_token(1 - GO, 1 - go)] + [
+        of_token(GO, go) + of_token(p, q) for p, q in ((1 - ONE, 1 - one), (ONE, one))
+    ]
+    by_hand = [
+        sum(p * (r - BETA * k) * d[i] for p, r, k, d in zip(CHANCES, REWARD, taken, SLOPES, strict=True))
+        for i in range(2)
+    ]
+    assert found.tolist() == pytest.approx(by_hand, rel=1e-10)
+    assert distance(found, true_regularised_gradient()) == pytest.approx(size, abs=0.005)
+
+
+@pytest.mark.parametrize(("estimator", "size"), [("k2", 0.10), ("k3", 0.16)])
+def test_the_kl_in_the_loss_is_another_gradient(estimator, size):
+    found = true_gradient() - BETA * expected_kl_gradient(estimator)
+    assert distance(found, true_regularised_gradient()) == pytest.approx(size, abs=0.005)
+
+
+def test_a_penalty_that_is_added_is_seen():
+    """Negative control: β with the other sign."""
+    found = expected_gradient(2, "none", "none", "constant", rewards=less_the_penalty("k1", -BETA)) * BUDGET
+    assert distance(found, true_regularised_gradient()) > 0.5
+
+
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("baseline", ["leave_one_out", "none", "group_mean"])
+def test_sequence_importance_under_another_sampler_is_the_true_gradient(baseline, size):
+    found = expected_gradient(size, baseline, "none", "constant", sampler=SAMPLER, importance="sequence")
+    torch.testing.assert_close(found * BUDGET, FACTORS[baseline](size) * true_gradient(), rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("baseline", ["leave_one_out", "none"])
+def test_token_importance_leaves_the_states_to_the_sampler(baseline):
+    """By hand. First token: what follows it is the sampler's. Second token: reached as often as the sampler goes on."""
+    found = expected_gradient(3, baseline, "none", "constant", sampler=SAMPLER, importance="token") * BUDGET
+    stop, zero, one = REWARD
+    first = GO * (1 - GO) * (SAMPLER_ONE * one + (1 - SAMPLER_ONE) * zero - stop)
+    second = SAMPLER_GO * ONE * (1 - ONE) * (one - zero)
+    assert found.tolist() == pytest.approx([first, second], rel=1e-10)
+    assert distance(found, true_gradient()) == pytest.approx(0.404, abs=0.0005)
+
+
+def test_without_importance_weights_the_gradient_is_off_too():
+    """By hand: Σ of μ (r - E_μ r) ∇log π. Here even by less than under token weights: those promise no order."""
+    found = expected_gradient(3, "leave_one_out", "none", "constant", sampler=SAMPLER) * BUDGET
+    assert found.tolist() == pytest.approx(under_the_sampler([1.0, 1.0, 1.0]), rel=1e-10)
+    assert distance(found, true_gradient()) == pytest.approx(0.364, abs=0.0005)
+
+
+def under_the_sampler(weights):
+    """Σ over answers of μ · weight · (r - E_μ r) ∇log π: what leave-one-out gives on average."""
+    middle = sum(m * r for m, r in zip(SAMPLER_CHANCES, REWARD, strict=True))
+    each = list(zip(SAMPLER_CHANCES, weights, REWARD, SLOPES, strict=True))
+    return [sum(m * w * (r - middle) * d[i] for m, w, r, d in each) for i in range(2)]
+
+
+@pytest.mark.parametrize(("cap", "size"), [(2.0, 0.0), (1.0, 0.119), (0.5, 0.445)])
+def test_a_cap_on_the_importance_biases_where_it_cuts(cap, size):
+    """The ratios of the three answers are 1.61, 1.22 and 0.55."""
+    found = expected_gradient(3, "leave_one_out", "none", "constant", sampler=SAMPLER, importance="sequence", cap=cap)
+    weights = [min(p / m, cap) for p, m in zip(CHANCES, SAMPLER_CHANCES, strict=True)]
+    assert (found * BUDGET).tolist() == pytest.approx(under_the_sampler(weights), rel=1e-10)
+    assert distance(found * BUDGET, true_gradient()) == pytest.approx(size, abs=0.0005)
+
+
+@pytest.mark.parametrize("broken", ["upside down", "of the policy itself"])
+def test_broken_importance_is_seen(monkeypatch, broken):
+    """Negative controls: μ/π in place of π/μ, and a sampler that is taken for the policy."""
+    true = algorithm.importance_weights
+    monkeypatch.setattr(
+        algorithm,
+        "importance_weights",
+        lambda old, sampled, *rest: true(sampled, old, *rest) if broken == "upside down" else true(old, old, *rest),
+    )
+    found = expected_gradient(2, "none", "none", "constant", sampler=SAMPLER, importance="sequence") * BUDGET
+    assert distance(found, true_gradient()) > 0.1
+
+
+@pytest.mark.parametrize("questions", [1, 2])
+def test_group_token_mean_stays_biased_however_many_groups(questions):
+    """Each group by itself is a token mean, and the mean of them has the same expectation."""
+    one = expected_gradient(2, "leave_one_out", "none", "token_mean")
+    found = expected_gradient(2, "leave_one_out", "none", "group_token_mean", questions=questions)
+    torch.testing.assert_close(found, one, rtol=1e-10, atol=0)
+    factors = found / true_gradient()
+    assert factors.tolist() == pytest.approx(by_hand_group_token_mean(2), rel=1e-10)
+
+
+def by_hand_group_token_mean(size):
+    """Factors of the true gradient, by a plain sum over groups: Σ A ∇log π over the group's tokens."""
+    lengths, totals = [len(answer) for answer in ANSWERS], [0.0, 0.0]
+    for group in itertools.product(range(3), repeat=size):
+        chance, tokens = math.prod(CHANCES[i] for i in group), sum(lengths[i] for i in group)
+        for place, i in enumerate(group):
+            others = [REWARD[j] for at, j in enumerate(group) if at != place]
+            advantage = REWARD[i] - sum(others) / len(others)
+            for d in range(2):
+                totals[d] += chance * advantage * SLOPES[i][d] / tokens
+    return [total / float(true) for total, true in zip(totals, true_gradient(), strict=True)]
+
+
+def test_token_mean_over_more_groups_loses_its_bias():
+    """Σ|o| of a large optimizer batch hardly depends on one answer: the two parameters' factors draw together."""
+    spread = []
+    for questions in (1, 2, 3):
+        first, second = expected_gradient(2, "leave_one_out", "none", "token_mean", questions=questions) / true_gradient()
+        spread.append(float(first / second) - 1)
+    assert spread == pytest.approx([0.176, 0.093, 0.062], abs=0.0005)

@@ -153,27 +153,52 @@ def test_departure_verl_group_of_one_keeps_its_reward():
 def test_departure_token_mean_is_over_the_batch_and_not_the_group():
     """DAPO's formula gives each group 1/Σ|o| of its own; over the batch, a group of long answers weighs more."""
     mask = torch.arange(12) < torch.tensor([[2], [4], [12], [6]])  # group 0 has 6 tokens, group 1 has 18
-    ones = torch.ones(4, dtype=torch.float64)
-    weights = algorithm.token_weights(ones, mask, torch.arange(4) // 2, [torch.arange(4)], "token_mean", BUDGET)[0]
-    shares = weights.view(2, -1).sum(1)
-    assert shares.tolist() == pytest.approx([0.25, 0.75])  # the formula: a half each
+    ones, groups = torch.ones(4, dtype=torch.float64), torch.arange(4) // 2
+    weights, formula = (
+        algorithm.token_weights(ones, mask, groups, [torch.arange(4)], kind, BUDGET)[0]
+        for kind in ("token_mean", "group_token_mean")
+    )
+    assert weights.view(2, -1).sum(1).tolist() == pytest.approx([0.25, 0.75])
+    assert formula.view(2, -1).sum(1).tolist() == pytest.approx([0.5, 0.5])
     # verl's token-mean is that of the batch too: a loss of 1 on the tokens of group 1 alone counts three quarters
     values = torch.zeros_like(weights)
     values[2:] = 1.0
     assert float(libraries.verl_loss("token-mean", values, mask, [])) == pytest.approx(0.75)
 
 
-@pytest.mark.parametrize("empty", [1, 2, 3])
-def test_departure_fully_masked_rows_in_the_mean(empty):
-    """verl ≥ 0.10 leaves them out of N; here, as in TRL and oat, they count: N/(N - empty) between the two."""
+def _with_empty_rows(empty, kind):
     mask = torch.ones(6, 4, dtype=torch.bool)
     mask[:empty] = False
-    values = torch.rand(6, 4, dtype=torch.float64)
-    mine = (
-        values
-        * algorithm.token_weights(
-            torch.ones(6), mask, torch.arange(6) // 3, [torch.arange(6)], "sequence_mean", BUDGET
-        )[0]
-    ).sum()
-    theirs = libraries.verl_loss("seq-mean-token-mean", values, mask, [], skip_empty=True)
-    assert float(theirs / mine) == pytest.approx(6 / (6 - empty))
+    values = torch.rand(6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(empty))
+    norm = algorithm.token_weights(torch.ones(6), mask, torch.arange(6) // 3, [torch.arange(6)], kind, BUDGET)[0]
+    return mask, values, float((values * norm).sum())
+
+
+@pytest.mark.parametrize("empty", [1, 2, 3])
+def test_fully_masked_rows_leave_the_mean_as_in_verl(empty):
+    """verl ≥ 0.10 takes them out of N, as here; before, it did not."""
+    for mode, kind in (("seq-mean-token-mean", "sequence_mean"), ("seq-mean-token-sum", "sequence_sum")):
+        mask, values, mine = _with_empty_rows(empty, kind)
+        assert float(libraries.verl_loss(mode, values, mask, [], skip_empty=True)) == pytest.approx(mine)
+        assert float(libraries.verl_loss(mode, values, mask, [])) == pytest.approx(mine * (6 - empty) / 6)
+
+
+@pytest.mark.parametrize("empty", [1, 2, 3])
+def test_departure_fully_masked_rows_in_the_mean(empty):
+    """TRL and oat count them: their loss and gradient are (N - empty)/N of these."""
+    everything = [torch.arange(6)]
+    for kind, theirs in (
+        ("sequence_mean", lambda v, m: libraries.trl_loss("grpo", v, m, everything, BUDGET)),
+        ("constant", lambda v, m: libraries.trl_loss("dr_grpo", v, m, everything, BUDGET)),
+        ("constant", lambda v, m: libraries.oat_loss("drgrpo", v, m, everything, BUDGET)),
+    ):
+        mask, values, mine = _with_empty_rows(empty, kind)
+        assert float(theirs(values, mask)) == pytest.approx(mine * (6 - empty) / 6)
+
+
+def test_pb014_departure_masked_rewards_in_the_baseline():
+    """[1, 0, 0, masked 1]: TRL takes mean and std over all four (±1), here over the three that are left."""
+    theirs = libraries.trl_advantages(torch.tensor([[1.0, 0, 0, 1]], dtype=torch.float64), "group")
+    mine = algorithm.advantages(torch.tensor([[1.0, 0, 0, math.nan]]), "group_mean", "group_std", 1, 1e-4)
+    assert theirs[0].tolist() == pytest.approx([0.86588, -0.86588, -0.86588, 0.86588], abs=1e-5)
+    assert mine[0].tolist() == pytest.approx([1.15450, -0.57725, -0.57725, 0.0], abs=1e-5)

@@ -29,6 +29,18 @@ def test_what_was_saved_comes_back(tmp_path):
     assert all(torch.equal(found.optimizer[name], value) for name, value in MOMENTS.items())
 
 
+def test_a_reference_that_moves_is_saved_with_it_and_a_fixed_one_is_not(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "checkpoints", 3)
+    checkpoints.save(1, STATE, MOMENTS)
+    assert checkpoints.latest(pytest.fail).reference == {}
+    folder = checkpoints.save(2, STATE, MOMENTS, {"a.weight": STATE["a.weight"] - 1})
+    assert torch.equal(checkpoints.latest(pytest.fail).reference["a.weight"], STATE["a.weight"] - 1)
+    # listed in the manifest: where it is damaged, the checkpoint counts no more
+    (folder / "reference.safetensors").write_bytes(b"")
+    said = []
+    assert checkpoints.latest(said.append).step == 1 and "reference.safetensors differs" in said[0]
+
+
 def test_layout_and_retention(tmp_path):
     checkpoints = three(tmp_path, keep=2)
     assert checkpoints.steps() == [2, 3]

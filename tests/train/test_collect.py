@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from safetensors.torch import load_file
 from grpo_runner import compose, run
 from grpo_runner.data import order
 from grpo_runner.errors import InputError
+from grpo_runner.rollout import ENGINES, NativeEngine
+from grpo_runner.train.build import token_texts
 from tests.helpers import changed
 
 SMALL = [
@@ -214,3 +217,46 @@ def test_every_excluded_response_is_recorded_and_torch_sees_no_nan(tmp_path, mon
     assert row["reward/mean"] is None and row["unscored"] == 16 and row["updates"] == 0 and row["kl"] is None
     adapter = load_file(tmp_path / "run" / "adapter" / "adapter_model.safetensors")
     assert all(torch.isfinite(value).all() for value in adapter.values())
+
+
+@pytest.mark.parametrize("fault", ["another question", "an answer short"])
+def test_pb013_a_group_holds_one_question(tmp_path, monkeypatch, fault):
+    """An engine of one's own that draws a new problem for a group, or loses an answer, is found out at once."""
+
+    class Engine(NativeEngine):
+        def sample(self, questions, prompts, group_size, sampling):
+            groups = super().sample(questions, prompts, group_size, sampling)
+            if sampling.purpose.startswith("rollout"):
+                swapped = {
+                    "another question": {"question": groups[0].question},
+                    "an answer short": {"completions": groups[1].completions[:-1]},
+                }[fault]
+                groups[1] = dataclasses.replace(groups[1], **swapped)
+            return groups
+
+    monkeypatch.setitem(ENGINES, "native", Engine)
+    with pytest.raises(ValueError, match="not one of 4 answers for each question"):
+        go(tmp_path / "run")
+
+
+class Bytes:
+    """A tokenizer of bytes that, like SentencePiece ones, drops the space that a text begins with."""
+
+    def decode(self, ids):
+        return bytes(ids).decode("utf-8", errors="replace").removeprefix(" ")
+
+
+@pytest.mark.parametrize("text", ["a b  c", "one two", "2·√3 = x", "日本 4", "x"])
+def test_token_texts_together_are_the_text(text):
+    pieces = token_texts(Bytes(), list(text.encode()))
+    assert len(pieces) == len(text.encode())
+    if text.isascii():
+        assert "".join(pieces) == text
+    else:  # bytes of half a character show as unreadable, the rest of the text is there in its order
+        seen = iter("".join(pieces))
+        assert all(character in seen for character in text if character.isascii())
+
+
+def test_a_lone_token_would_lose_its_space():
+    """Negative control: what decoding each token by itself gives."""
+    assert "".join(Bytes().decode([number]) for number in b"a b") == "ab"

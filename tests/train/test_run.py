@@ -152,11 +152,47 @@ def test_micro_batches_and_rollout_chunks_change_nothing_that_counts(grpo, tmp_p
         ["clip=cispo", "optim.updates_per_rollout=3"],
         ["clip.dual=3.0", "optim.updates_per_rollout=2", "advantage=batch_std"],
         ["advantage=reinforce_baseline", "loss_norm=sequence_sum", "beta=no_kl"],
+        ["loss_norm=group_token_mean", "optim.updates_per_rollout=2", "optim.minibatch=response"],
+        ["lora=off", "optim.lr=1e-4", "beta.refresh_every=1", "tracking.probe_every=1"],
+        ["rollout.importance=sequence", "optim.updates_per_rollout=2", "entropy_bonus=0.01"],
     ],
 )
 def test_every_switch_runs(tmp_path, overrides):
     assert go(tmp_path / "run", *overrides).status == "done"
     assert len(rows(tmp_path / "run")) == 2
+
+
+def test_a_run_begins_from_an_adapter_and_is_held_near_it(grpo, tmp_path):
+    """pb044 in a whole run: the reference is the adapter that was loaded, so that the first step's KL is 0."""
+    adapter = ["lora.adapter=" + str(grpo / "adapter"), "beta=0.5"]
+    go(tmp_path / "near", *adapter)
+    go(tmp_path / "base", *adapter, "beta.reference=base")
+    go(tmp_path / "fixed", "beta=0.5", f"beta.reference={grpo / 'adapter'}")
+    near, base, fixed = (rows(tmp_path / name)[0]["kl"] for name in ("near", "base", "fixed"))
+    assert near == pytest.approx(0, abs=1e-9) and base > 1e-3 and fixed > 1e-3
+    with pytest.raises(InputError, match="lora.adapter=.*: the adapter has lora.rank=16, the run 2"):
+        go(tmp_path / "other", adapter[0], "lora.rank=2")
+    with pytest.raises(InputError, match="beta.reference=.*no_such: not the folder of a LoRA adapter"):
+        go(tmp_path / "none", "beta=0.5", f"beta.reference={tmp_path / 'no_such'}")
+    assert not (tmp_path / "other").exists() and not (tmp_path / "none").exists()
+
+
+def test_the_probe_changes_nothing_that_trains(grpo, tmp_path):
+    """pb074's kin: the same run with the probe at every step, to the last bit of metrics, adapter and question rows."""
+    go(
+        tmp_path / "probed",
+        "steps=4",
+        "questions_per_step=4",
+        "optim.lr=0.01",
+        "evaluation.every=2",
+        "tracking.probe_every=1",
+    )
+    for mine, other in zip(timeless(tmp_path / "probed"), timeless(grpo), strict=True):
+        assert {key: value for key, value in mine.items() if not key.startswith("probe/")} == other
+        assert {"probe/norm/grpo", "probe/cosine/grpo~dr_grpo", "probe/group_cosine/grpo~dr_grpo"} <= set(mine)
+    for name in ("adapter/adapter_model.safetensors", "questions.parquet", "evals.jsonl"):
+        assert (tmp_path / "probed" / name).read_bytes() == (grpo / name).read_bytes()
+    assert [row["step"] for row in rows(tmp_path / "probed", "probe.jsonl")] == [0, 1, 2, 3]
 
 
 def test_full_fine_tuning_leaves_a_model_that_loads(tmp_path):
