@@ -314,6 +314,12 @@ BAD = [
     (["-cd", "nowhere"], "nowhere"),
     (["-cp", "nowhere"], "nowhere"),
     (["-cn", "nowhere"], "nowhere"),
+    (["beta=1e-3", "beta.estimator=k9"], "beta.estimator=k9"),
+    (["-m", "beta.placement=loss,both"], "beta.placement=both"),
+    (["-m", "reward.truncated=zero,soft"], "needs reward.overlong_buffer"),
+    (["rollout.importance=token", "rollout.top_p=0.8"], "rollout.top_p=0.8"),
+    (["experiment=dap"], 'Did you mean "dapo"?'),
+    (["dapo"], 'Did you mean "experiment=dapo"?'),
     (["merge"], "RUN_FOLDER OUTPUT_FOLDER"),
     (["merge", "a", "b", "c"], "RUN_FOLDER OUTPUT_FOLDER"),
 ]
@@ -338,6 +344,9 @@ def test_help_lists_groups_choices_keys_and_examples(capsys: pytest.CaptureFixtu
     out = capsys.readouterr().out
     for word in ("train", "merge", "advantage=", "dr_grpo", "grpo *", "cpu_smoke", "grpo_vs_dr_grpo", "seed=0", "-m"):
         assert word in out
+    words = out.split()
+    for word in ("group_token_mean", "in_reward", "cispo", "dapo", "gspo", "rloo", "entropy_bonus=0.0"):
+        assert word in words
     assert cli.main(["-h"]) == cli.main(["train", "--help"]) == 0
 
 
@@ -367,6 +376,17 @@ def test_cfg_job_prints_the_config_and_nothing_else(runs: Runs, capsys: pytest.C
     assert capsys.readouterr().out == "# @package group_size\nvalue: 16\n"
     assert cli.main(["--cfg", "job", "--package", "beta"]) == 0
     assert capsys.readouterr().out.startswith("# @package beta\nvalue: 0.04")
+
+
+def test_pb005_pb026_the_resolved_config_shows_ddof_and_the_constant(
+    runs: Runs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["experiment=dr_grpo_oat_zero_7b", "advantage=grpo", "advantage.ddof=1"]
+    assert cli.main(["--cfg", "job", "--resolve", *words]) == 0
+    out = capsys.readouterr().out
+    assert "\n  ddof: 1\n" in out and "\n  divisor: 3000\n" in out
+    assert cli.main(["--cfg", "job", "loss_norm=constant"]) == 0
+    assert "\n  divisor: ${max_new_tokens}\n" in capsys.readouterr().out
 
 
 # --- the program itself

@@ -1,5 +1,6 @@
 """Advantages against the numbers of the papers, worked out by hand or with the standard library."""
 
+import math
 import statistics
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_runner.algorithm import advantages, zero_variance
+from grpo_runner.algorithm import BASELINES, SCALES, advantages, zero_variance
 
 ROOT3 = 3**0.5
 
@@ -89,7 +90,19 @@ def test_zero_variance_compares_and_does_not_round():
     ]
 
 
-GROUPS = st.lists(st.floats(-10, 10, allow_nan=False, width=32), min_size=2, max_size=16)
+# NaN: an excluded answer; groups of a step have one size
+NUMBERS = st.floats(-10, 10, allow_nan=False, width=32)
+ANSWERS = st.one_of(NUMBERS, NUMBERS, NUMBERS, st.just(math.nan))
+GROUPS = st.lists(ANSWERS, min_size=2, max_size=16)
+STEPS = st.integers(2, 6).flatmap(
+    lambda size: st.lists(st.lists(ANSWERS, min_size=size, max_size=size), min_size=1, max_size=4)
+)
+
+
+def too_close(values):
+    """A shift in binary floating point may then swallow the differences themselves."""
+    left = [value for value in values if not math.isnan(value)]
+    return bool(left) and 0 < max(left) - min(left) < 1e-3
 
 
 @settings(max_examples=200, deadline=None)
@@ -97,8 +110,7 @@ GROUPS = st.lists(st.floats(-10, 10, allow_nan=False, width=32), min_size=2, max
     rewards=GROUPS, shift=st.sampled_from([-4.0, 0.5, 8.0]), baseline=st.sampled_from(["group_mean", "leave_one_out"])
 )
 def test_sums_to_zero_ignores_a_shift_and_is_never_nan(rewards, shift, baseline):
-    spread = max(rewards) - min(rewards)
-    if 0 < spread < 1e-3:  # a shift in binary floating point may then swallow the differences themselves
+    if too_close(rewards):
         return
     for scale in ("none", "group_std"):
         found = of([rewards], baseline, scale, dtype=torch.float64)
@@ -110,9 +122,44 @@ def test_sums_to_zero_ignores_a_shift_and_is_never_nan(rewards, shift, baseline)
 
 
 @settings(max_examples=100, deadline=None)
-@given(rewards=GROUPS, factor=st.sampled_from([0.25, 2.0, 64.0]))
-def test_only_the_std_makes_it_independent_of_the_rewards_scale(rewards, factor):
-    scaled = [reward * factor for reward in rewards]  # powers of two: exact in floating point
-    with_std, without = of([rewards], dtype=torch.float64), of([rewards], scale="none", dtype=torch.float64)
-    torch.testing.assert_close(of([scaled], dtype=torch.float64), with_std, rtol=1e-9, atol=1e-9)
-    torch.testing.assert_close(of([scaled], scale="none", dtype=torch.float64), without * factor, rtol=1e-9, atol=1e-9)
+@given(rewards=STEPS, shift=st.sampled_from([-4.0, 0.5, 8.0]))
+def test_the_batch_mean_sums_to_zero_over_the_step_and_ignores_a_shift(rewards, shift):
+    everything = [reward for group in rewards for reward in group]
+    if too_close(everything) or any(too_close(group) for group in rewards):
+        return
+    for scale in ("none", "batch_std"):
+        found = of(rewards, "batch_mean", scale, dtype=torch.float64)
+        assert abs(float(found.sum())) < 1e-6
+        moved = of([[r + shift for r in group] for group in rewards], "batch_mean", scale, dtype=torch.float64)
+        torch.testing.assert_close(moved, found, rtol=1e-6, atol=1e-6)
+
+
+@settings(max_examples=150, deadline=None)
+@given(rewards=STEPS, ddof=st.integers(0, 1), eps=st.sampled_from([0.0, 1e-8, 1e-4]))
+def test_never_nan_and_excluded_answers_are_exactly_zero(rewards, ddof, eps):
+    gone = torch.tensor(rewards).isnan()
+    for baseline in BASELINES:
+        for scale in SCALES:
+            found = of(rewards, baseline, scale, ddof, eps, dtype=torch.float64)
+            assert torch.isfinite(found).all() and (found[gone] == 0).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(rewards=STEPS, factor=st.sampled_from([0.25, 2.0, 64.0]))
+def test_only_a_std_makes_it_independent_of_the_rewards_scale(rewards, factor):
+    scaled = [[reward * factor for reward in group] for group in rewards]  # powers of two: exact in floating point
+    for baseline in BASELINES:
+        for scale in SCALES:
+            found, other = (of(values, baseline, scale, dtype=torch.float64) for values in (rewards, scaled))
+            expected = found * factor if scale == "none" else found
+            torch.testing.assert_close(other, expected, rtol=1e-9, atol=1e-9)
+
+
+@settings(max_examples=50, deadline=None)
+@given(rewards=STEPS)
+def test_leave_one_out_is_the_group_mean_times_n_over_n_minus_1(rewards):
+    """n: the answers that are left."""
+    one_out, centred = (of(rewards, b, "none", dtype=torch.float64) for b in ("leave_one_out", "group_mean"))
+    for group, a, b in zip(rewards, one_out, centred, strict=True):
+        left = sum(not math.isnan(reward) for reward in group)
+        torch.testing.assert_close(a, b * (left / (left - 1) if left > 1 else 0.0), rtol=1e-9, atol=1e-9)

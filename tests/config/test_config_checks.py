@@ -234,9 +234,8 @@ def test_warnings(overrides: list[str], needle: str, count: int) -> None:
         ([*DAPO, "loss_norm=token_mean"], "DAPO with the token mean of the optimizer batch"),
         ([*DAPO, "entropy_bonus=0.1"], "DAPO, with an entropy bonus"),
         (
-            [*DAPO, "rollout.dynamic_sampling=0"],
-            "GRPO's advantage with DAPO's loss norm (the token mean of each group), with clip-higher and the overlong "
-            "penalty",
+            [*DAPO, "rollout.dynamic_sampling=0", "clip=ppo"],
+            "GRPO's advantage with DAPO's loss norm (the token mean of each group), with the overlong penalty",
         ),
         (["clip=gspo", "beta=no_kl"], "GSPO"),
         (["clip=gspo"], "GSPO and a KL term"),

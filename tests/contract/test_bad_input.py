@@ -118,6 +118,25 @@ def test_unknown_lora_targets(capsys, tmp_path):
     assert "lora.targets" in refused(capsys, tmp_path / "run", "lora.targets=[qproj]")
 
 
+@pytest.mark.parametrize("key", ["lora.adapter", "beta.reference"])
+def test_an_adapter_that_is_not_there_or_does_not_fit(capsys, tmp_path, key):
+    nowhere = refused(capsys, tmp_path / "run", f"{key}={tmp_path / 'nowhere'}")
+    assert nowhere.startswith(f"{key}={tmp_path / 'nowhere'}: not the folder of a LoRA adapter")
+    made = finished(tmp_path / "made") / "adapter"
+    assert f"{key}={made}: the adapter has lora.rank=16, the run 8" in refused(
+        capsys, tmp_path / "run", f"{key}={made}", "lora.rank=8"
+    )
+    assert "lora.targets" in refused(capsys, tmp_path / "run", f"{key}={made}", "lora.targets=[q_proj]")
+    assert not (tmp_path / "run").exists()
+    assert cli.main([*SMALL, f"{key}={made}", f"hydra.run.dir={tmp_path / 'run'}"]) == 0
+
+
+def test_a_reference_without_weight_is_not_read(capsys, tmp_path):
+    overrides = [f"beta.reference={tmp_path / 'nowhere'}", "beta=0"]
+    assert cli.main([*SMALL, *overrides, f"hydra.run.dir={tmp_path / 'run'}"]) == 0
+    assert "beta.reference changes nothing with beta=0" in capsys.readouterr().out
+
+
 def test_missing_data_file(capsys, tmp_path):
     message = refused(
         capsys,
@@ -166,6 +185,18 @@ def test_pb055_prompts_over_the_limit_as_an_error(capsys, tmp_path):
 
 def test_chat_template_on_a_model_without_one(capsys, tmp_path):
     assert "prompt" in refused(capsys, tmp_path / "run", "prompt=chat_boxed")
+
+
+def test_too_few_groups_that_differ(capsys, tmp_path, monkeypatch):
+    """rollout.when_short=error; with `smaller` the same run goes on, and its steps make no update."""
+    (tmp_path / "alike.py").write_text("def f(questions, golds, completions):\n    return [1.0] * len(golds)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    own = ["reward=custom", "reward.function=alike:f", "beta=0", "rollout.dynamic_sampling=2"]
+    message = refused(capsys, tmp_path / "run", *own, "rollout.when_short=error")
+    assert "step 0: after 2 further rounds, only 0 of 2 groups" in message and "rollout.dynamic_sampling" in message
+    assert cli.main([*SMALL, *own, f"hydra.run.dir={tmp_path / 'smaller'}"]) == 0
+    lines = (tmp_path / "smaller" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["updates"] for line in lines] == [0, 0]
 
 
 def test_cuda_asked_for_and_absent(capsys, tmp_path, monkeypatch):

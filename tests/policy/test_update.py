@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import math
+import types
 
 import pytest
 import torch
 
-from grpo_runner.algorithm import loss_norm, token_weights
+from grpo_runner.algorithm import LOSS_NORMS, loss_norm, token_weights
 from grpo_runner.config import compose
 from grpo_runner.errors import NonFiniteError
 from grpo_runner.policy.batch import Batch, minibatches
+from grpo_runner.policy.logprobs import completion_logprobs, logprobs_and_entropy
 from grpo_runner.policy.models import attach_lora
 from grpo_runner.policy.update import Trainer, differentiated, learning_rate
+from grpo_runner.train import loop
 from tests.helpers import changed, random_groups, tiny_llama
 
 CPU = torch.device("cpu")
@@ -93,7 +97,7 @@ def test_a_wrong_sign_of_the_kl_would_be_seen():
     assert max(value.abs().max() for value in found.values()) > 1e-4
 
 
-@pytest.mark.parametrize("kind", ["sequence_mean", "constant", "token_mean"])
+@pytest.mark.parametrize("kind", list(LOSS_NORMS))
 def test_pb023_gradients_do_not_depend_on_micro_batches(kind):
     batch, advantages_N = Batch.of(random_groups(2, 4)), torch.linspace(-1, 1.3, 8, dtype=torch.float64)
     whole, stats = gradients(changed(CONFIG, optim__microbatch_tokens=10_000), lora_model(), batch, advantages_N, kind)
@@ -105,6 +109,23 @@ def test_pb023_gradients_do_not_depend_on_micro_batches(kind):
             torch.testing.assert_close(cut[name], whole[name], rtol=1e-9, atol=1e-12)
         assert cut_stats.kl == pytest.approx(stats.kl, rel=1e-9)  # PB094: metrics neither
         torch.testing.assert_close(cut_stats.kl_N, stats.kl_N)
+
+
+def test_pb023_nor_do_they_with_entropy_bonus_and_importance_weights():
+    """What is averaged over tokens, and what is made of a whole response, by micro-batches of any size."""
+    batch = Batch.of(random_groups(2, 4))
+    noise = torch.randn(batch.mask_NT.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    batch = dataclasses.replace(batch, sampled_NT=(noise * 0.3 - 2.5) * batch.mask_NT)
+    config = changed(CONFIG, entropy_bonus=0.2, rollout__importance="sequence", rollout__importance_cap=1.5)
+    cuts = [changed(config, optim__microbatch_tokens=tokens) for tokens in (10_000, 1, 20, 45)]
+    found = [gradients(cut, lora_model(), batch, torch.linspace(-1, 1.3, 8), "constant") for cut in cuts]
+    (whole, stats), others = found[0], found[1:]
+    assert 0 < stats.importance_capped < 1 and stats.importance_mean < 1.5 and stats.mismatch > 0.1
+    for cut, cut_stats in others:
+        for name in whole:
+            torch.testing.assert_close(cut[name], whole[name], rtol=1e-9, atol=1e-12)
+        for name in ("importance_mean", "importance_capped", "mismatch"):
+            assert getattr(cut_stats, name) == pytest.approx(getattr(stats, name), rel=1e-9)
 
 
 def test_micro_batches_hold_the_budget_and_every_row_once():
@@ -178,6 +199,123 @@ def test_rows_of_zero_weight_are_not_computed_when_beta_is_zero(monkeypatch):
     seen.clear()
     gradients(CONFIG, lora_model(), batch, advantages_N, "sequence_mean")
     assert set(torch.cat(seen).tolist()) == set(range(8))  # with a KL every row has a gradient
+
+
+@pytest.mark.parametrize("config", [CONFIG, changed(CONFIG, beta__value=0.0, entropy_bonus=0.1)], ids=["kl", "entropy"])
+def test_excluded_rows_are_never_computed(monkeypatch, config):
+    """Not with a KL or an entropy in the loss either, where rows without advantage have a gradient."""
+    seen, pad = [], Batch.pad
+    monkeypatch.setattr(Batch, "pad", lambda self, rows, *rest: seen.append(rows) or pad(self, rows, *rest))
+    batch, parts = Batch.of(random_groups(2, 4)), [torch.arange(8)]
+    mask = batch.mask_NT.clone()
+    mask[[1, 6]] = False
+    made = token_weights(torch.tensor([1.0, 1, 0, 0, -1, 1, 1, 0]), mask, batch.groups_N, parts, "constant", 16)
+    update = Trainer(lora_model(), 0, config, CPU, autocast=False).update(batch, parts, *made, 0, record=True)
+    assert set(torch.cat(seen).tolist()) == {0, 2, 3, 4, 5, 7}
+    assert update.tokens.computed_N.tolist() == [True, False, True, True, True, True, False, True]
+    assert not update.tokens.coefficient_NT[[1, 6]].any() and not update.tokens.ratio_NT[[1, 6]].any()
+
+
+def test_excluded_rows_are_in_no_minibatch():
+    included = torch.ones(12, dtype=torch.bool)
+    included[[0, 5, 8, 9, 10, 11]] = False  # the third group has none left
+    for kind in ("response", "group", "whole"):
+        parts = minibatches(included, 4, 2, kind, seed=0, step=1)
+        rows = [row for part in (parts[:1] if kind == "whole" else parts) for row in part.tolist()]
+        assert sorted(rows) == [1, 2, 3, 4, 6, 7] and len(parts) == 2
+        assert [len(part) for part in minibatches(torch.zeros(12, dtype=torch.bool), 4, 2, kind, 0, 1)] == [0, 0]
+
+
+def test_where_everything_is_excluded_nothing_moves():
+    model, batch, parts = lora_model(), Batch.of(random_groups(2, 4)), [torch.arange(0)]
+    trainer = Trainer(model, 0, CONFIG, CPU, autocast=False)
+    before = {name: value.detach().clone() for name, value in trainer.named.items()}
+    made = token_weights(torch.zeros(8), torch.zeros_like(batch.mask_NT), batch.groups_N, parts, "sequence_mean", 16)
+    update = trainer.update(batch, parts, *made, 0)
+    assert update.updates == 0 and update.kl is None and update.mismatch is None and update.grad_norm is None
+    assert all(torch.equal(before[name], value) for name, value in trainer.named.items())
+
+
+def test_tokens_are_recorded_where_they_are_asked_for():
+    batch, parts = Batch.of(random_groups(2, 4)), [torch.arange(8)]
+    made = token_weights(torch.linspace(-1, 1, 8), batch.mask_NT, batch.groups_N, parts, "constant", 16)
+    runs = [Trainer(lora_model(), 0, CONFIG, CPU, False).update(batch, parts, *made, 0, record) for record in (0, 1)]
+    assert runs[0].tokens is None and runs[1].tokens.computed_N.all()
+    assert runs[0].grad_norm == runs[1].grad_norm  # looking on changes nothing
+    record = runs[1].tokens
+    expected = made[0].float() + record.kl_coefficient_NT  # at ratio 1, with the KL's part
+    torch.testing.assert_close(record.coefficient_NT, expected, rtol=1e-5, atol=1e-8)
+    assert (record.ratio_NT[batch.mask_NT] == 1).all() and not record.clipped_NT.any()
+    assert record.kl_coefficient_NT[batch.mask_NT].abs().max() > 1e-4
+
+
+def test_the_entropy_bonus_alone_makes_the_policy_more_even():
+    """No advantage, no KL: a step climbs the mean entropy; it is that of every position, in nats."""
+    config = changed(CONFIG, beta__value=0.0, entropy_bonus=0.5, optim__lr=0.001)
+    model, batch = lora_model(), Batch.of(random_groups(2, 4))
+    trainer, parts = Trainer(model, 0, config, CPU, autocast=False), [torch.arange(8)]
+    made = token_weights(torch.zeros(8), batch.mask_NT, batch.groups_N, parts, "token_mean", 16)
+
+    def mean_entropy():
+        found = []
+        for row in range(8):
+            prompt, completion = batch.prompts[row], batch.completions[row]
+            with torch.no_grad():
+                logits = model(input_ids=torch.cat([prompt, completion])[None]).logits[0, len(prompt) - 1 : -1] / 0.7
+            found.append(torch.distributions.Categorical(logits=logits).entropy())
+        return float(torch.cat(found).mean())
+
+    before = mean_entropy()
+    padded = batch.pad(torch.arange(8), 0, CPU)
+    with torch.no_grad():
+        logprobs, entropy = logprobs_and_entropy(model, padded, 0.7)
+        torch.testing.assert_close(logprobs, completion_logprobs(model, padded, 0.7), rtol=0, atol=0)
+    assert float(entropy[padded.completion_mask].mean()) == pytest.approx(before, rel=1e-9)
+    assert trainer.update(batch, parts, *made, 0).updates == 1
+    assert mean_entropy() > before + 0.02
+
+
+def test_an_entry_that_a_model_rules_out_has_no_entropy_and_no_gradient_that_is_not_a_number():
+    class Fixed(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.bias = torch.nn.Parameter(torch.tensor([0.3, -0.2, 0.5, -torch.inf], dtype=torch.float64))
+
+        def forward(self, input_ids, attention_mask, use_cache):
+            return types.SimpleNamespace(logits=self.bias.expand(*input_ids.shape, 4))
+
+    batch = Batch.of(random_groups(1, 2, vocab=4))
+    model = Fixed()
+    _, entropy = logprobs_and_entropy(model, batch.pad(torch.arange(2), 0, CPU), 1.0)
+    chances = torch.softmax(torch.tensor([0.3, -0.2, 0.5], dtype=torch.float64), 0)
+    assert entropy[0, 0].item() == pytest.approx(-float((chances * chances.log()).sum()))
+    entropy.sum().backward()
+    assert torch.isfinite(model.bias.grad[:3]).all() and not model.bias.grad.isnan().any()
+
+
+def test_pb026_the_constant_is_the_completions_budget_without_the_prompt(monkeypatch):
+    """max_new_tokens 512 beside prompts of up to 256: the loop divides by 512, or by what loss_norm.divisor says."""
+
+    class Reached(Exception):
+        pass
+
+    def caught(advantages_N, mask_NT, groups_N, parts, kind, budget):
+        raise Reached(kind, budget)
+
+    widths = ["max_new_tokens=512", "data.max_prompt_tokens=256"]
+    for overrides, budget in (([], 512), (["loss_norm.divisor=3000"], 3000)):
+        config = compose(["loss_norm=constant", "evaluation=never", *widths, *overrides])
+        trainer = types.SimpleNamespace(refresh_reference=lambda step: None, penalty=lambda *given: None)
+        made = types.SimpleNamespace(groups=random_groups(2, 4))
+        monkeypatch.setattr(loop, "collect", lambda run, step, made=made: (made, torch.eye(2, 4)))
+        monkeypatch.setattr(loop, "token_weights", caught)
+        with pytest.raises(Reached) as reached:
+            loop.train(types.SimpleNamespace(config=config, trainer=trainer), 0, lambda: False)
+        assert reached.value.args == ("constant", budget)
+    # prompts of other lengths leave the weights alone: the mask is of completions
+    short, long = Batch.of(random_groups(2, 4)), random_groups(2, 4)
+    long = Batch.of([dataclasses.replace(group, prompt_ids=group.prompt_ids * 9) for group in long])
+    assert torch.equal(*(loss_norm(b.mask_NT, b.groups_N, "constant", 512) for b in (short, long)))
 
 
 def test_a_number_that_is_not_finite_stops_before_the_step():

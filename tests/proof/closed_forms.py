@@ -108,10 +108,9 @@ def norm(mask, groups, kind, budget):
 IMPORTANCE = {  # π_old/μ of each token, or of the answer: the product over its tokens
     "none": lambda old, sampled, mask: np.ones_like(old),
     "token": lambda old, sampled, mask: np.exp(old) / np.exp(sampled),
-    "sequence": lambda old, sampled, mask: np.prod(
-        np.where(mask, np.exp(old) / np.exp(sampled), 1.0), axis=-1, keepdims=True
-    )
-    * np.ones_like(old),
+    "sequence": lambda old, sampled, mask: (
+        np.prod(np.where(mask, np.exp(old) / np.exp(sampled), 1.0), axis=-1, keepdims=True) * np.ones_like(old)
+    ),
 }
 
 

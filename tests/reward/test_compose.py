@@ -14,7 +14,6 @@ from grpo_runner.reward.compose import RewardOf, build
 from grpo_runner.schema import RewardConfig
 from grpo_runner.types import Completion, Finish, Group, Question, Reward
 
-
 BUDGET = 16
 
 
@@ -41,13 +40,51 @@ def rewards(reward_of: RewardOf, groups: list[Group] = GROUPS) -> list[list[Rewa
     return reward_of(groups, [[check(c.text, one.question.gold) for c in one.completions] for one in groups])
 
 
-def totals(found: list[list[Reward]]) -> list[list[float]]:
+def totals(found: list[list[Reward]]) -> list[list[float | None]]:
     return [[reward.total for reward in row] for row in found]
 
 
 def test_correct_is_the_verdict_and_a_truncated_answer_has_none() -> None:
     assert totals(rewards(build(config(), BUDGET))) == [[1.0, 1.0, 0.0], [0.0, 0.0]]
     assert totals(rewards(build(config(truncated="keep"), BUDGET))) == [[1.0, 1.0, 0.0], [1.0, 0.0]]
+
+
+def of_lengths(*lengths: int) -> Group:
+    """Right answers of so many tokens; those that fill a budget of 10 are cut off."""
+    answers = tuple(
+        Completion((1,) * n, r"\boxed{4}", (-0.5,) * n, Finish.LENGTH if n == 10 else Finish.EOS) for n in lengths
+    )
+    return Group(Question("q", "question", "4"), (1, 2), answers)
+
+
+def test_soft_takes_off_what_dapo_takes_off() -> None:
+    """Eq. 13 by hand, budget 10, buffer 4: nothing up to 6 tokens, then a quarter a token, 1 at the budget."""
+    reward_of = build(config(parts={"correct": 2.0}, truncated="soft", overlong_buffer=4), 10)
+    [found] = rewards(reward_of, [of_lengths(1, 6, 7, 8, 9, 10)])
+    assert [reward.parts["overlong"] for reward in found] == [0.0, 0.0, -0.25, -0.5, -0.75, -1.0]
+    assert [reward.parts["correct"] for reward in found] == [1.0] * 6  # apart, and kept by the one that is cut off
+    assert [reward.total for reward in found] == [2.0, 2.0, 1.75, 1.5, 1.25, 1.0]
+
+
+def test_soft_over_the_whole_budget_and_over_its_last_token() -> None:
+    for buffer, expected in ((10, [-0.1, -0.5, -1.0]), (1, [0.0, 0.0, -1.0])):
+        [found] = rewards(build(config(truncated="soft", overlong_buffer=buffer), 10), [of_lengths(1, 5, 10)])
+        assert [reward.parts["overlong"] for reward in found] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("truncated", "last"), [("zero", 0.0), ("keep", 1.0), ("mask", 1.0)])
+def test_without_soft_there_is_no_penalty(truncated: str, last: float) -> None:
+    """mask keeps the reward: what it leaves out is the update."""
+    [found] = rewards(build(config(truncated=truncated), 10), [of_lengths(9, 10)])
+    assert [reward.total for reward in found] == [1.0, last]
+    assert all(set(reward.parts) == {"correct"} for reward in found)
+
+
+def test_the_penalty_is_for_wrong_and_unscored_answers_too(own: str) -> None:
+    reward_of = build(config(parts={"function": 1.0}, function=f"{own}:mixed", truncated="soft", overlong_buffer=4), 10)
+    [found] = rewards(reward_of, [of_lengths(10, 10, 8)])
+    assert [reward.parts["overlong"] for reward in found] == [-1.0, -1.0, -0.5]
+    assert [reward.total for reward in found] == [-0.5, None, 0.5]
 
 
 def test_parts_are_weighted_and_kept_apart() -> None:
@@ -83,6 +120,8 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         "    return [1 / (1 + len(text)) for text in completions]\n"
         "def too_few(**rows): return [0.0] * (len(rows['golds']) - 1)\n"
         "def none(**rows): return [None] * len(rows['golds'])\n"
+        "def mixed(**rows): return [0.5, None, 1.0, None, 0][: len(rows['golds'])]\n"
+        "def mixed_nan(**rows): return [None, float('nan')] + [0.0] * (len(rows['golds']) - 2)\n"
         "def nan(**rows): return [0.0] * (len(rows['golds']) - 1) + [float('nan')]\n"
         "def infinite(**rows): return [float('inf')] * len(rows['golds'])\n"
         "def nothing(**rows): return None\n"
@@ -129,15 +168,15 @@ def test_PB067_wrong_count_names_the_function_and_both_counts(own: str) -> None:
 @pytest.mark.parametrize(
     ("name", "error", "message"),
     [
-        ("none", InputError, 'own_rewards:none returned None for question "q1"'),
+        ("mixed_nan", NonFiniteError, 'own_rewards:mixed_nan returned nan for question "q1"'),
         ("nan", NonFiniteError, 'own_rewards:nan returned nan for question "q2"'),
         ("infinite", NonFiniteError, 'own_rewards:infinite returned inf for question "q1"'),
         ("nothing", InputError, "own_rewards:nothing must return"),
         ("mapping", InputError, "own_rewards:mapping must return"),
         ("text", InputError, "own_rewards:text must return"),
-        ("raises", InputError, r"own_rewards:raises raised ZeroDivisionError[\s\S]*own_rewards.py, line 10"),
-        ("exits", InputError, r"own_rewards:exits raised SystemExit: 0\n\(.*own_rewards.py, line 12"),
-        ("breaks", InputError, r"own_rewards:breaks raised TypeError: halfway\n\(.*own_rewards.py, line 17"),
+        ("raises", InputError, r"own_rewards:raises raised ZeroDivisionError[\s\S]*own_rewards.py, line 12"),
+        ("exits", InputError, r"own_rewards:exits raised SystemExit: 0\n\(.*own_rewards.py, line 14"),
+        ("breaks", InputError, r"own_rewards:breaks raised TypeError: halfway\n\(.*own_rewards.py, line 19"),
         ("huge_int", NonFiniteError, 'own_rewards:huge_int returned inf for question "q2"'),
         ("huge", NonFiniteError, r'own_rewards:huge returned -1e\+101 for question "q2"; a reward is at most 1e\+30'),
     ],
@@ -145,6 +184,20 @@ def test_PB067_wrong_count_names_the_function_and_both_counts(own: str) -> None:
 def test_bad_values(own: str, name: str, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         rewards(with_function(f"{own}:{name}"))
+
+
+def test_none_is_no_reward_and_no_zero(own: str) -> None:
+    assert totals(rewards(with_function(f"{own}:none"))) == [[None] * 3, [None] * 2]
+    found = rewards(with_function(f"{own}:mixed"))
+    assert totals(found) == [[0.5, None, 1.0], [None, 0.0]]
+    assert found[0][1].parts == {"function": None}
+
+
+def test_a_part_without_a_value_leaves_the_whole_without_one(own: str) -> None:
+    reward_of = build(config(parts={"correct": 1.0, "function": 0.1}, function=f"{own}:mixed"), BUDGET)
+    found = rewards(reward_of)
+    assert totals(found) == [[1.05, None, pytest.approx(0.1)], [None, 0.0]]
+    assert found[0][1].parts == {"correct": 1.0, "function": None}  # what is known is kept
 
 
 def test_ctrl_c_in_a_users_function_passes_through(own: str) -> None:
