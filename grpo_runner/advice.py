@@ -1,4 +1,4 @@
-"""What a run is, in words: the method that its switches make, and settings that are not what they look like.
+"""Settings that work but are not what they look like, in words.
 
 Pure functions of a RunConfig; what cannot work at all is refused in checks.py.
 """
@@ -6,130 +6,14 @@ Pure functions of a RunConfig; what cannot work at all is refused in checks.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
+from .method import CLIP_HIGHER, DYNAMIC, EXTRAS, METHODS, OVERLONG, placed
 from .schema import RunConfig
 
 
 def warnings(config: RunConfig) -> list[str]:
     """Sentences about settings that work but may not be what was meant, most important first."""
     return [warning for find in _WARNINGS for warning in find(config)]
-
-
-def method_name(config: RunConfig) -> str:
-    """The method that the switches make: "GRPO", "Dr. GRPO", "DAPO", "between the two: …", or what there is of each.
-
-    Whatever else a run has, such as dynamic sampling, is told behind it, unless it is part of the method.
-    """
-    extras = [words for words, has in _EXTRAS.items() if has(config)]
-    method = next((method for method in _METHODS if method.is_made_by(config, extras)), None)
-    if method is None:
-        return _described(config) + _joined([*_RATIOS.get(config.clip.kind, ()), *extras])
-    own = [words for words in extras if words not in (*method.needs, *method.may_have)]
-    return method.name + method.norms[config.loss_norm.kind] + method.kl.get(_placed(config), "") + _joined(own)
-
-
-# --- methods
-
-
-class Method(NamedTuple):
-    """norms, kl: the loss norms and the places of the KL term under which it has its name, with what is added to that.
-
-    needs: extras without which it is not the method; may_have: extras that its paper trains with.
-    """
-
-    name: str
-    advantage: tuple[str, str]
-    ratio: str
-    norms: dict[str, str]
-    kl: dict[str, str]
-    needs: tuple[str, ...] = ()
-    may_have: tuple[str, ...] = ()
-
-    def is_made_by(self, config: RunConfig, extras: list[str]) -> bool:
-        return (
-            (config.advantage.baseline, config.advantage.scale) == self.advantage
-            and config.clip.kind == self.ratio
-            and config.loss_norm.kind in self.norms
-            and set(self.needs) <= set(extras)
-        )
-
-
-CLIP_HIGHER, DYNAMIC, OVERLONG = "clip-higher", "dynamic sampling", "the overlong penalty"
-_EXTRAS: dict[str, Callable[[RunConfig], bool]] = {
-    CLIP_HIGHER: lambda config: config.clip.kind == "token" and config.clip.high > config.clip.low,
-    DYNAMIC: lambda config: config.rollout.dynamic_sampling > 0,
-    OVERLONG: lambda config: config.reward.truncated == "soft",
-    "truncated answers left out": lambda config: config.reward.truncated == "mask",
-    "importance weights": lambda config: config.rollout.importance != "none",
-    "an entropy bonus": lambda config: config.entropy_bonus > 0,
-}
-_GRPO, _DR_GRPO, _RLOO = ("group_mean", "group_std"), ("group_mean", "none"), ("leave_one_out", "none")
-_ADDED = {"loss": " and a KL term", "reward": " with the KL in the reward"}  # to a method that has none
-_OF_GROUPS = {"group_token_mean": "", "token_mean": " with the token mean of the optimizer batch"}
-_METHODS = (
-    Method(
-        "GRPO", _GRPO, "token", {"sequence_mean": ""},
-        {"none": " without its KL term", "reward": " with the KL in the reward"},
-    ),
-    Method("Dr. GRPO", _DR_GRPO, "token", {"constant": ""}, _ADDED),
-    Method("RLOO", _RLOO, "token", {"sequence_sum": "", "constant": ""}, _ADDED),
-    Method("DAPO", _GRPO, "token", _OF_GROUPS, _ADDED, needs=(CLIP_HIGHER, DYNAMIC, OVERLONG)),
-    Method("GSPO", _GRPO, "sequence", {"sequence_mean": ""}, _ADDED),
-    Method("CISPO", _GRPO, "cispo", _OF_GROUPS, _ADDED, may_have=(DYNAMIC, OVERLONG)),
-)  # fmt: skip
-
-
-# --- what has no name of its own
-
-
-def _described(config: RunConfig) -> str:
-    """By its advantage and its loss norm."""
-    advantage, norm = (config.advantage.baseline, config.advantage.scale), config.loss_norm.kind
-    kl = _ADDED.get(_placed(config), "")
-    if between := _BETWEEN.get((*advantage, norm)):
-        return between + ("" if _placed(config) != "reward" else kl)
-    own = f"baseline {advantage[0]} and scale {advantage[1]}"  # a variant that no paper here has named
-    return _ADVANTAGES.get(advantage, own) + _NORMS.get(norm, f" with loss norm {norm}") + kl
-
-
-_BETWEEN = {
-    (*_GRPO, "constant"): (
-        "between the two: GRPO's advantage (over the group's std) with Dr. GRPO's loss norm (a constant)"
-    ),
-    (*_DR_GRPO, "sequence_mean"): (
-        "between the two: Dr. GRPO's advantage (no std) with GRPO's loss norm (each response's length)"
-    ),
-}
-_ADVANTAGES = {
-    _GRPO: "GRPO's advantage",
-    _DR_GRPO: "Dr. GRPO",
-    ("leave_one_out", "group_std"): "RLOO over the group's std",
-    _RLOO: "RLOO",
-    ("none", "group_std"): "REINFORCE over the group's std",
-    ("none", "none"): "REINFORCE",
-    ("group_mean", "batch_std"): "the group mean over the step's std",
-    ("batch_mean", "none"): "REINFORCE with the step's mean as baseline",
-}
-_NORMS = {
-    "constant": "",
-    "sequence_mean": " with GRPO's loss norm (each response's length)",
-    "token_mean": " with the token mean of DAPO's code",
-    "group_token_mean": " with DAPO's loss norm (the token mean of each group)",
-    "sequence_sum": " with summed responses (no length normaliser)",
-}
-_RATIOS = {"sequence": ("GSPO's sequence ratio",), "cispo": ("CISPO's weights",)}
-
-
-def _placed(config: RunConfig) -> str:
-    return config.beta.placement if config.beta.value > 0 else "none"
-
-
-def _joined(extras: list[str]) -> str:
-    """ ", with a, b and c"; nothing of nothing."""
-    if not extras:
-        return ""
-    return f", with {', '.join(extras[:-1])}{' and ' * (len(extras) > 1)}{extras[-1]}"
 
 
 # each function yields one sentence for each thing to know
@@ -157,14 +41,14 @@ def _half_of_dr_grpo(config: RunConfig) -> Iterator[str]:
 
 def _part_of_dapo(config: RunConfig) -> Iterator[str]:
     """Where most of DAPO is there. A typed choice such as rollout=transformers sets back what a preset had set."""
-    method = next(method for method in _METHODS if method.name == "DAPO")
-    has = [words for words in method.needs if _EXTRAS[words](config)]
+    method = next(method for method in METHODS if method.name == "DAPO")
+    has = [words for words in method.needs if EXTRAS[words](config)]
     if len(has) != len(method.needs) - 1 or not method._replace(needs=()).is_made_by(config, has):
         return
     keys = {
         CLIP_HIGHER: "clip=clip_higher",
         DYNAMIC: "rollout.dynamic_sampling=10",
-        OVERLONG: f"reward.truncated=soft reward.overlong_buffer={max(1, config.max_new_tokens // 5)}",
+        OVERLONG: "reward.truncated=soft",
     }
     missing = next(words for words in method.needs if words not in has)
     yield f"This is not DAPO: it lacks {missing}. For the whole method add {keys[missing]}."
@@ -183,7 +67,7 @@ def _kl_without_weight(config: RunConfig) -> Iterator[str]:
 
 
 def _kl_in_the_reward(config: RunConfig) -> Iterator[str]:
-    if _placed(config) != "reward":
+    if placed(config) != "reward":
         return
     if config.beta.estimator != "k1":
         yield (

@@ -81,9 +81,7 @@ def _adapter(config: RunConfig) -> Iterator[str]:
 
 def _overlong(config: RunConfig) -> Iterator[str]:
     buffer, soft = config.reward.overlong_buffer, config.reward.truncated == "soft"
-    if soft and buffer is None:
-        yield "reward.truncated=soft needs reward.overlong_buffer: the tokens over which it grows (DAPO: 4096)."
-    elif soft and buffer is not None and buffer > config.max_new_tokens:  # left over from soft, advice.py tells of it
+    if soft and buffer is not None and buffer > config.max_new_tokens:  # left over from soft, advice.py tells of it
         most = config.max_new_tokens
         yield f"reward.overlong_buffer={buffer} is more than the budget. Allowed: at most max_new_tokens={most}."
 

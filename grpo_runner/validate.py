@@ -80,6 +80,9 @@ def _with_later(values: dict[str, Any]) -> dict[str, Any]:
         part = values.get(group) if group else values
         if isinstance(part, dict) and name not in part:
             values = values | ({group: {**part, name: value}} if group else {name: value})
+    norm = values.get("loss_norm")
+    if isinstance(norm, dict) and norm.get("kind") == "constant" and norm.get("divisor", 0) is None:
+        values = values | {"loss_norm": {**norm, "divisor": values.get("max_new_tokens")}}  # what null stood for
     return values
 
 

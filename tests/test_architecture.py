@@ -9,7 +9,19 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "grpo_runner"
 # each room may import those named here, itself, and the nouns
-NOUNS = {"schema", "types", "errors", "rng", "files", "checks", "advice", "validate", "objectives", "grpo_runner"}
+NOUNS = {
+    "schema",
+    "types",
+    "errors",
+    "rng",
+    "files",
+    "checks",
+    "advice",
+    "method",
+    "validate",
+    "objectives",
+    "grpo_runner",
+}
 ARROWS = {
     "algorithm": set(),
     "data": set(),

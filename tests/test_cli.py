@@ -316,7 +316,7 @@ BAD = [
     (["-cn", "nowhere"], "nowhere"),
     (["beta=1e-3", "beta.estimator=k9"], "beta.estimator=k9"),
     (["-m", "beta.placement=loss,both"], "beta.placement=both"),
-    (["-m", "reward.truncated=zero,soft"], "needs reward.overlong_buffer"),
+    (["-m", "reward.truncated=zero,soft", "reward.overlong_buffer=99"], "at most max_new_tokens=32"),
     (["rollout.importance=token", "rollout.top_p=0.8"], "rollout.top_p=0.8"),
     (["experiment=dap"], 'Did you mean "dapo"?'),
     (["dapo"], 'Did you mean "experiment=dapo"?'),

@@ -49,8 +49,8 @@ METHODS = (
         "arXiv 2503.20783 3.2, Listing 1", "experiment=dr_grpo",
     ),
     Method(
-        "RLOO", "G by the policy", "rule or model", "r_i - mean of the other r, over no |o|", "Kool et al. 2019",
-        "experiment=rloo",
+        "RLOO", "G by the policy", "any, less β log(π/π_ref)", "r_i - mean of the other r, over no |o|",
+        "Kool et al. 2019; arXiv 2402.14740 eq. 3", "experiment=rloo",
     ),
     Method(
         "REINFORCE", "the policy's", "any", "r, over no |o|", "Sutton & Barto 13.3",
@@ -68,7 +68,7 @@ METHODS = (
     ),
     Method(
         "CISPO", "G by the policy", "rule",
-        "GRPO's without KL, times clip(π/π_old) as a constant; over all tokens", "arXiv 2506.13585 eq. 4, 5",
+        "GRPO's without KL, times min(π/π_old, 1 + ε) as a constant; over the group's tokens", "arXiv 2506.13585 eq. 4, 5",
         "experiment=cispo",
     ),
 )  # fmt: skip

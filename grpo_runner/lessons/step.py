@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import advice, validate
+from .. import validate
 from ..errors import InputError, nearest
+from ..method import method_name
 from ..objectives import Objective, preset
 from ..policy.batch import minibatches
 from ..schema import RunConfig
@@ -95,7 +96,7 @@ def read(folder: Path, number: int | None) -> StepRecord:
     weights = {slot: weight for step, slot, weight in recorded if step == number and weight is not None}
     return StepRecord(
         number=number,
-        method=advice.method_name(config),
+        method=method_name(config),
         rows=rows,
         group_size=size,
         included=counted,

@@ -122,7 +122,7 @@ def build(config: RewardConfig, budget: int) -> RewardOf:
         parts = {name: PARTS[name](rows, config) for name in config.parts}
         weights = dict(config.parts)
         if config.truncated == "soft":
-            buffer = config.overlong_buffer or budget
+            buffer = config.overlong_buffer or max(1, budget // 5)
             parts["overlong"] = [overlong(len(row.completion.token_ids), budget, buffer) for row in rows]
             weights["overlong"] = 1.0
         rewards = iter(

@@ -24,6 +24,8 @@ _ORDER = [
     "accuracy",
     "tokens/sampled",
     "length/mean",
+    "length/min",
+    "length/max",
     "length/correct",
     "length/wrong",
     "truncated",

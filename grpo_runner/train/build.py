@@ -18,6 +18,7 @@ from ..data import order
 from ..errors import InputError
 from ..evaluation import Suite, evaluate
 from ..files import disk_errors, write_atomic
+from ..method import method_name
 from ..policy.models import attach_lora, choose_device, choose_dtype, eos_ids, load_model, load_tokenizer
 from ..policy.update import Trainer
 from ..prompts import Prompter, fit
@@ -182,7 +183,7 @@ def save_model(model: Any, tokenizer: Any, folder: Path, config: RunConfig) -> N
         library="peft" if lora else "transformers",
         what="LoRA adapter" if lora else "Model",
         base=config.model.path,
-        method=advice.method_name(config),
+        method=method_name(config),
         seed=config.seed,
         steps=config.steps,
         questions=config.questions_per_step,

@@ -108,6 +108,8 @@ def step_metrics(made: Step) -> dict[str, float | None]:
         "accuracy": share(Status.CORRECT),
         "tokens/sampled": sum(lengths),
         "length/mean": mean(lengths),
+        "length/min": min(lengths),
+        "length/max": max(lengths),
         "length/correct": mean([n for n, verdict in zip(lengths, flat, strict=True) if verdict.correct]),
         "length/wrong": mean([n for n, verdict in zip(lengths, flat, strict=True) if not verdict.correct]),
         "truncated": sum(answer.truncated for answer in answers) / len(answers),

@@ -14,8 +14,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from .. import __version__, advice, checks
+from .. import __version__, checks
 from ..errors import Interrupted
+from ..method import method_name
 from ..schema import RunConfig
 from ..tracking import LocalTracker, Terminal, Trackers, WandbTracker, jsonl, quiet_libraries
 from .build import build
@@ -60,7 +61,7 @@ def run(config: RunConfig) -> Summary:
 
 def _train(config: RunConfig, folder: RunFolder, terminal: Terminal) -> Summary:
     began = time.perf_counter()
-    method = advice.method_name(config)
+    method = method_name(config)
     tracker = Trackers([LocalTracker(), WandbTracker(terminal.say), terminal])
     reached, status = 0, "failed"
 

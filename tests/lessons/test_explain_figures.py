@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from grpo_runner import advice, compose
+from grpo_runner import compose
 from grpo_runner.lessons import figures, worked
 from grpo_runner.lessons.methods import METHODS
+from grpo_runner.method import method_name
 from grpo_runner.objectives import PRESETS, Objective, preset
 
 ROOT3 = 3**0.5
@@ -144,7 +145,7 @@ def test_the_coefficient_is_ratio_times_weight_plus_the_kl_part():
 def test_the_names_mean_what_conf_says(name):
     advantage = compose([f"advantage={name}"]).advantage
     assert (advantage.baseline, advantage.scale) == PRESETS[name][1:3]
-    method = advice.method_name(compose([f"advantage={name}", f"loss_norm={PRESETS[name].norm}", "beta=0.04"]))
+    method = method_name(compose([f"advantage={name}", f"loss_norm={PRESETS[name].norm}", "beta=0.04"]))
     # batch_std has no loss norm of its own: GRPO's, which conf goes with
     own = " with GRPO's loss norm (each response's length)" if name == "batch_std" else ""
     assert method.split(" and a KL")[0] == PRESETS[name].label + own
@@ -172,7 +173,7 @@ def test_every_command_of_the_methods_composes_to_that_method():
     }
     composed = {m.name: compose(m.command.split()) for m in METHODS if m.command}
     for name, start in names.items():
-        assert advice.method_name(composed[name]).startswith(start), name
+        assert method_name(composed[name]).startswith(start), name
     assert set(composed) - set(names) == {"DAPO", "GSPO", "CISPO"}
     for name, kind in (("DAPO", "token"), ("GSPO", "sequence"), ("CISPO", "cispo")):
         config = composed[name]

@@ -67,9 +67,12 @@ def test_soft_takes_off_what_dapo_takes_off() -> None:
 
 
 def test_soft_over_the_whole_budget_and_over_its_last_token() -> None:
-    for buffer, expected in ((10, [-0.1, -0.5, -1.0]), (1, [0.0, 0.0, -1.0])):
+    for buffer, expected in ((10, [-0.1, -0.5, -1.0]), (1, [0.0, 0.0, -1.0]), (None, [0.0, 0.0, -1.0])):
         [found] = rewards(build(config(truncated="soft", overlong_buffer=buffer), 10), [of_lengths(1, 5, 10)])
         assert [reward.parts["overlong"] for reward in found] == pytest.approx(expected)
+    # left to the budget: a fifth of it, DAPO's 4096 of 20480
+    [found] = rewards(build(config(truncated="soft"), 20480), [of_lengths(16384, 18432, 20480)])
+    assert [reward.parts["overlong"] for reward in found] == [0.0, -0.5, -1.0]
 
 
 @pytest.mark.parametrize(("truncated", "last"), [("zero", 0.0), ("keep", 1.0), ("mask", 1.0)])

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from ...advice import method_name
+from ...method import method_name
 from ...schema import RunConfig
 from .cumulative import cumulative_weight
 from .drawing import png
