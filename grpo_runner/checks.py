@@ -101,6 +101,11 @@ def _importance(config: RunConfig) -> Iterator[str]:
     if rollout.importance == "none":
         if rollout.importance_cap is not None:
             yield "rollout.importance_cap changes nothing with rollout.importance=none. Leave it out, or take token."
+    elif config.lora.enabled and config.lora.dropout > 0:
+        yield (
+            f"rollout.importance={rollout.importance} with lora.dropout={config.lora.dropout}: the ratio would measure "
+            "the dropout of the training pass. Allowed: lora.dropout=0, or rollout.importance=none."
+        )
     elif rollout.top_p < 1 or rollout.top_k > 0:
         cut = f"rollout.top_p={rollout.top_p:g}" if rollout.top_p < 1 else f"rollout.top_k={rollout.top_k}"
         yield (

@@ -68,7 +68,8 @@ METHODS = (
     ),
     Method(
         "CISPO", "G by the policy", "rule",
-        "GRPO's without KL, times min(π/π_old, 1 + ε) as a constant; over the group's tokens", "arXiv 2506.13585 eq. 4, 5",
+        "GRPO's without KL, times min(π/π_old, 1 + ε) as a constant; over the group's tokens",
+        "arXiv 2506.13585 eq. 4, 5",
         "experiment=cispo",
     ),
 )  # fmt: skip

@@ -170,7 +170,11 @@ def read_adapter(folder: Path, policy: Any, config: LoraConfig, key: str) -> dic
     for ours, theirs, wanted in (("rank", "r", config.rank), ("alpha", "lora_alpha", config.alpha)):
         if settings.get(theirs) != wanted:
             raise InputError(f"{key}={folder}: the adapter has lora.{ours}={settings.get(theirs)}, the run {wanted}.")
-    if odd := [name for name in ("use_dora", "use_rslora", "modules_to_save", "rank_pattern") if settings.get(name)]:
+    if odd := [
+        name
+        for name in ("use_dora", "use_rslora", "modules_to_save", "rank_pattern", "alpha_pattern")
+        if settings.get(name)
+    ]:
         raise InputError(f"{key}={folder}: adapters with {odd[0]} are not supported.")
     named = {name: parameter for name, parameter in policy.named_parameters() if parameter.requires_grad}
     found = {name: tensors.pop(name.replace(".default.", "."), None) for name in named}

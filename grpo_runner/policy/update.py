@@ -28,8 +28,9 @@ class Update:
     kl, ratio_mean, clip_fraction, importance_mean, importance_capped, mismatch: means over the tokens of all
     optimizer steps; where neither KL nor entropy is in the loss, only tokens that carry weight are computed, and the
     means are over those. mismatch: |log π_old - log μ|, between the trainer's and the engine's log-probability of the
-    same token. kl_N: of each row, (N,). grad_norm: mean over the optimizer steps that were made, before clipping.
-    updates: optimizer steps made. tokens: where they were asked for.
+    same token, None with dropout, which alone would be seen. kl_N: of each row, (N,), NaN where it was not computed.
+    grad_norm: mean over the optimizer steps that were made, before clipping. updates: optimizer steps made. tokens:
+    where they were asked for.
     """
 
     kl: float | None
@@ -102,12 +103,12 @@ class Trainer:
             norms.append(self._optimizer_step(batch, minibatch, step))
         return Update(
             kl=tally.mean("kl") if reference else None,
-            kl_N=tally.kl_N / tally.tokens_N.clamp(min=1) if reference else None,
+            kl_N=tally.kl_N / tally.tokens_N if reference else None,
             ratio_mean=tally.mean("ratio"),
             clip_fraction=tally.mean("clipped"),
             importance_mean=tally.mean("importance") if self.config.rollout.importance != "none" else None,
             importance_capped=tally.mean("capped") if self.config.rollout.importance != "none" else None,
-            mismatch=tally.mean("mismatch"),
+            mismatch=tally.mean("mismatch") if not self.config.lora.dropout else None,
             grad_norm=sum(norms) / len(norms) if norms else None,
             lr=rate,
             updates=len(norms),

@@ -77,6 +77,7 @@ FAULTS = [
     (["rollout.when_short=error"], "rollout.when_short"),
     (["group_size=1", "advantage=reinforce", "rollout.dynamic_sampling=3"], "never differs"),
     (["rollout.importance_cap=2.0"], "rollout.importance_cap"),
+    (["rollout.importance=token", "lora.dropout=0.1"], "lora.dropout=0.1"),
     (["tracking.probe=[grpo,dr_gprx]"], 'Did you mean "dr_grpo"?'),
     (["tracking.probe_every=5", "tracking.probe=[grpo]"], "two objectives"),
     (["tracking.probe_every=5", "tracking.probe=[grpo,grpo]"], "two objectives"),

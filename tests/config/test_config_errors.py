@@ -121,11 +121,14 @@ def test_bad_override(override: str, needles: list[str]) -> None:
     assert "Traceback" not in message and "https://" not in message
 
 
+LONG = ["reward.truncated=soft", "reward.overlong_buffer=99"]
+
+
 @pytest.mark.parametrize(
     ("words", "lines"),
     [
         (["beta=1e-3", "beta.estimator=k9"], 1),
-        (["reward.truncated=soft", "rollout.when_short=error", "rollout.importance_cap=2", "beta.estimator=k1"], 4),
+        ([*LONG, "rollout.when_short=error", "rollout.importance_cap=2", "beta.estimator=k1"], 4),
         (["tracking.probe=[a,b,c,d]", "rollout.when_short=error", "rollout.importance_cap=2"], 5),
     ],
     ids=["two of a group", "four faults", "six faults"],

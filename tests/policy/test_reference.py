@@ -288,6 +288,7 @@ FAULTS = {
     "DoRA": (lambda sft, tmp_path: edited(sft, tmp_path, use_dora=True), "use_dora"),
     "rsLoRA": (lambda sft, tmp_path: edited(sft, tmp_path, use_rslora=True), "use_rslora"),
     "ranks by pattern": (lambda sft, tmp_path: edited(sft, tmp_path, rank_pattern={"q_proj": 4}), "rank_pattern"),
+    "alphas by pattern": (lambda sft, tmp_path: edited(sft, tmp_path, alpha_pattern={"q_proj": 9}), "alpha_pattern"),
 }
 
 

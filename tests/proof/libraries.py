@@ -57,8 +57,8 @@ def k3_loss(logp, ref, clamp_log=None, clamp_value=None):
 
 def trl_loss(loss_type, per_token, mask, pieces, max_completion_length, tokens=None):
     """grpo: mean of each row, then of rows. bnpo: mean over the micro-batch's tokens. dapo: sum over the tokens of all
-    micro-batches and processes (`tokens`: another count, where TRL takes that of the generation batch). dr_grpo: sum
-    over rows × max_completion_length. Micro-batches are averaged, except under dapo."""
+    micro-batches and processes (`tokens`: another count, for releases that took the generation batch's, before 1.16).
+    dr_grpo: sum over rows × max_completion_length. Micro-batches are averaged, except under dapo."""
     total = 0.0
     for rows in pieces:
         values, kept = per_token[rows] * mask[rows], mask[rows]

@@ -81,7 +81,7 @@ def test_departure_bnpo_depends_on_the_micro_batch():
 
 @pytest.mark.parametrize(("steps", "factor"), [(2, 0.5), (4, 0.25)])
 def test_departure_dapo_divides_by_the_generation_batchs_tokens(steps, factor):
-    """TRL dapo with several optimizer steps a generation: each is divided by the tokens of all (#5619, #6024)."""
+    """TRL dapo, releases up to the fix of #6024: each of several optimizer steps a generation by the tokens of all."""
     batch = sample(2, size=4, questions=2)
     mask = torch.ones_like(batch.mask)
     values = torch.rand(mask.shape, dtype=torch.float64)
