@@ -25,8 +25,6 @@ def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
         trainer.refresh_reference(step)
         began = time.perf_counter()
         rollout, rewards_QG = collect(run, step)  # NaN where a response is excluded
-        sampled = time.perf_counter()
-
         batch, included_N = Batch.of(rollout.groups), ~rewards_QG.flatten().isnan()
         penalty_N = trainer.penalty(batch, included_N)
         if penalty_N is not None:  # KL in the reward
@@ -36,10 +34,10 @@ def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
         parts = minibatches(included_N, size, optim.updates_per_rollout, optim.minibatch, config.seed, step)
         weights_NT, norm_NT = token_weights(advantages_QG.flatten(), mask_NT, batch.groups_N, parts, norm.kind, budget)
         probed = probe_step(run, step, rollout, batch, rewards_QG, mask_NT, parts)
-        record = wants_completions(config, step)
+        record, ready = wants_completions(config, step), time.perf_counter()
         update = trainer.update(batch, parts, weights_NT, norm_NT, step, record)
         now = time.perf_counter()
-        times = {"time/step_s": now - began, **rollout.seconds, "time/update_s": now - sampled}
+        times = {"time/step_s": now - began, **rollout.seconds, "time/update_s": now - ready}
 
         made = Step(
             config, step, rollout, rewards_QG, advantages_QG, batch, mask_NT, parts, weights_NT, penalty_N, update
