@@ -50,8 +50,8 @@ def _dual(config: RunConfig) -> Iterator[str]:
 
 
 def _divisor(config: RunConfig) -> Iterator[str]:
-    if config.loss_norm.divisor is not None and config.loss_norm.kind != "constant":
-        kind = config.loss_norm.kind
+    kind = config.loss_norm.kind
+    if config.loss_norm.divisor is not None and kind != "constant" and ":" not in kind:
         yield (
             f"loss_norm.divisor changes nothing with loss_norm.kind={kind}. Allowed: loss_norm=constant, or "
             f"loss_norm={kind}, which sets both."

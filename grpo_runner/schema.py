@@ -22,6 +22,8 @@ NonNegative = Annotated[float, Field(ge=0)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
 Text = Annotated[str, Field(min_length=1)]
+# a function of the user's own, package.module:name
+OwnFunction = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
 # YAML gives lists; they are stored as tuples so that a RunConfig cannot change after it was made
 Strings = Annotated[tuple[Text, ...], Field(strict=False)]
 
@@ -91,8 +93,8 @@ class RewardConfig:
 class AdvantageConfig:
     """Baseline and scale of the centred reward, each its own switch."""
 
-    baseline: Literal["group_mean", "leave_one_out", "batch_mean", "none"]
-    scale: Literal["none", "group_std", "batch_std"]
+    baseline: Literal["group_mean", "leave_one_out", "batch_mean", "none"] | OwnFunction
+    scale: Literal["none", "group_std", "batch_std"] | OwnFunction
     ddof: Literal[0, 1]
     eps: NonNegative
 
@@ -101,7 +103,7 @@ class AdvantageConfig:
 class LossNormConfig:
     """How the token losses of an optimizer batch become one number."""
 
-    kind: Literal["sequence_mean", "constant", "token_mean", "group_token_mean", "sequence_sum"]
+    kind: Literal["sequence_mean", "constant", "token_mean", "group_token_mean", "sequence_sum"] | OwnFunction
     divisor: Positive | None
 
 

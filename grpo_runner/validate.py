@@ -139,6 +139,8 @@ def allowed(hint: Any) -> str:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         limits = [limit for info in arguments[1:] for limit in getattr(info, "metadata", ())]
+        if any(getattr(limit, "pattern", None) for limit in limits):
+            return "package.module:function"
         if any(hasattr(limit, "min_length") for limit in limits):
             return f"{allowed(arguments[0])} that is not empty"
         words = [
@@ -200,8 +202,15 @@ def _fault(prefix: str, place: tuple[str, ...], hints: dict[str, Any], values: d
     hint, value = hints[place[0]], values[place[0]]
     if len(place) == 2 and isinstance(value, Mapping) and place[1] in value:
         hint, value = get_args(hint)[1], value[place[1]]
-    close = nearest(value, get_args(hint)) if get_origin(hint) is Literal and isinstance(value, str) else ""
+    close = nearest(value, _names(hint)) if isinstance(value, str) else ""
     return f"{shown_key(prefix + '.'.join(place))}={shown(value)} is not allowed. It takes {allowed(hint)}.{close}"
+
+
+def _names(hint: Any) -> list[str]:
+    """The names that a type takes, also one of several types."""
+    if get_origin(hint) in (Union, UnionType):
+        return [name for choice in get_args(hint) for name in _names(choice)]
+    return [str(choice) for choice in get_args(hint)] if get_origin(hint) is Literal else []
 
 
 def _takes(hint: Any) -> str:

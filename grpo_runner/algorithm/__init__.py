@@ -7,6 +7,7 @@ from .advantages import BASELINES, SCALES, advantages, std, zero_variance
 from .importance import IMPORTANCE, importance_weights
 from .kl import ESTIMATORS, kl_slope, reward_penalty
 from .loss_norm import LOSS_NORMS, loss_norm
+from .own import plug_in
 from .question_weights import concentration, question_rows
 from .surrogate import SURROGATES, Range, clipped_surrogate, sequence_ratio, token_ratio
 from .token_weights import Weighed, token_weights, weigh
@@ -26,6 +27,7 @@ __all__ = [
     "importance_weights",
     "kl_slope",
     "loss_norm",
+    "plug_in",
     "question_rows",
     "reward_penalty",
     "sequence_ratio",

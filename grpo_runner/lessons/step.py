@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from .. import validate
+from ..algorithm import plug_in
 from ..errors import InputError, nearest
 from ..method import method_name
 from ..objectives import Objective, preset
@@ -83,6 +84,7 @@ class StepRecord:
 def read(folder: Path, number: int | None) -> StepRecord:
     """The record of a step. Raises InputError where the step's texts were not kept, or the files cannot be read."""
     config = validate.load(folder / "config.yaml")
+    plug_in(config.advantage, config.loss_norm)
     rows = _rows(_file(folder, number, config))
     assert number is not None  # _file names the kept steps otherwise
     size = _group_size(rows, folder, number)

@@ -15,16 +15,14 @@ update, and of the baseline of its group. NaN stops the run: it is a fault, not 
 
 from __future__ import annotations
 
-import importlib
 import math
-import os
-import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InputError, NonFiniteError, nearest
+from ..plugin import imported
 from ..schema import RewardConfig
 from ..types import Completion, Group, Reward, Verdict
 from .extract import offer
@@ -64,7 +62,7 @@ def form(rows: Sequence[Row], config: RewardConfig) -> list[float]:
 def function(rows: Sequence[Row], config: RewardConfig) -> list[float | None]:
     """The user's own part; see the module's docstring. Raises InputError or NonFiniteError for a bad answer."""
     name = str(config.function)
-    call = _imported(name)
+    call = imported(name, "reward.function")
     try:
         returned = call(
             questions=[row.group.question.text for row in rows],
@@ -111,7 +109,7 @@ def build(config: RewardConfig, budget: int) -> RewardOf:
                 f'reward.parts: there is no part "{name}".{nearest(name, PARTS)} Allowed: {", ".join(PARTS)}.'
             )
     if config.function is not None:
-        _imported(config.function)
+        imported(config.function, "reward.function")
 
     def reward_of(groups: Sequence[Group], verdicts: Sequence[Sequence[Verdict]]) -> list[list[Reward]]:
         rows = [
@@ -137,25 +135,6 @@ def build(config: RewardConfig, budget: int) -> RewardOf:
         return [[next(rewards) for _ in group.completions] for group in groups]
 
     return reward_of
-
-
-def _imported(path: str) -> Callable[..., Any]:
-    module_name, colon, name = path.partition(":")
-    if not (colon and module_name and name):
-        raise InputError(f'reward.function: "{path}" is no import path. Write it as package.module:name.')
-    # The console script's import path lacks the working folder, where a user's own file usually lies
-    if os.getcwd() not in sys.path and "" not in sys.path:
-        sys.path.append(os.getcwd())
-    try:
-        module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:
-        raise InputError(f"reward.function: cannot import {module_name}: {type(error).__name__}: {error}") from error
-    found = getattr(module, name, None)
-    if found is None:
-        raise InputError(f'reward.function: {module_name} has no "{name}".{nearest(name, dir(module))}')
-    if not callable(found):
-        raise InputError(f"reward.function: {path} is {type(found).__name__}, not a function.")
-    return found  # type: ignore[no-any-return]
 
 
 def _total(weighed: Sequence[tuple[float, float | None]], row: Row) -> float | None:

@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 from torch import nn
 
 from .. import advice, data
+from ..algorithm import plug_in
 from ..data import order
 from ..errors import InputError
 from ..evaluation import Suite, evaluate
@@ -46,6 +47,7 @@ class Built:
 def build(config: RunConfig, folder: Path, tracker: Tracker, say: Callable[[str], None], closing: ExitStack) -> Built:
     """Load data, model and state; cheap checks come before the expensive loading. Raises InputError, MachineError."""
     device = choose_device(config.device)
+    plug_in(config.advantage, config.loss_norm)
     reward_of = compose.build(config.reward, config.max_new_tokens)
     sets = data.load(config.data, config.seed, unreadable, evaluated=config.evaluation.every > 0)
     order.check_size(len(sets.train), config.questions_per_step, config.data.small_set)

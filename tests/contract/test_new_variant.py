@@ -1,22 +1,112 @@
-"""CONTRIBUTING promises that a new advantage variant is one function (and its name in schema.py and conf/)."""
+"""CONTRIBUTING promises that a new variant is one function and one YAML file, with no change to the package."""
 
 from __future__ import annotations
 
-import copy
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
-from grpo_runner import compose, run
-from grpo_runner.algorithm import BASELINES
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from grpo_runner import algorithm, compose
+from grpo_runner.algorithm.own import plug_in
+from grpo_runner.errors import InputError
+from grpo_runner.schema import AdvantageConfig, LossNormConfig
+
+ROOT = Path(__file__).parents[2]
+FUNCTION = '''
+def median(rewards_QG):
+    """(Q, 1) median of the group; NaN marks an excluded answer."""
+    return rewards_QG.nanmedian(dim=1, keepdim=True).values
+'''
+YAML = "# Reward minus the group's median\nbaseline: variants:median\nscale: none\nddof: 0\neps: 0.0\n"
+SMALL = ["debug=cpu_smoke", "tracking=off", "data.train_size=16", "data.eval_size=8", "tracking.completions_every=1"]
 
 
-def test_a_new_baseline_runs_from_its_method_line_to_its_picture(tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(BASELINES, "median", lambda rewards_QG: rewards_QG.median(dim=1, keepdim=True).values)
-    config = compose(["debug=cpu_smoke", "tracking=off", "data.train_size=16", "data.eval_size=8"])
-    advantage = copy.copy(config.advantage)
-    object.__setattr__(advantage, "baseline", "median")  # its name in schema.py would allow this
-    for name, value in {"advantage": advantage, "run_dir": str(tmp_path / "run")}.items():
-        object.__setattr__(config, name, value)
-    assert run(config).method.startswith("baseline median and scale group_std")
-    assert {"DONE", "weights.png", "adapter"} <= {file.name for file in (tmp_path / "run").iterdir()}
-    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
-    assert len(rows) == 2 and "median" in capsys.readouterr().out
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A user's folder: variants.py and my_conf/advantage/median.yaml."""
+    (tmp_path / "variants.py").write_text(FUNCTION)
+    (tmp_path / "my_conf" / "advantage").mkdir(parents=True)
+    (tmp_path / "my_conf" / "advantage" / "median.yaml").write_text(YAML)
+    return tmp_path
+
+
+def command(folder: Path, *words: str) -> subprocess.CompletedProcess:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-m", "grpo_runner", *words], cwd=folder, env=environment, capture_output=True, text=True
+    )
+
+
+def test_a_new_baseline_runs_from_its_method_line_to_its_picture_and_is_explained(here):
+    made = command(here, "--config-dir", "my_conf", "advantage=median", *SMALL, "hydra.run.dir=run")
+    assert made.returncode == 0, made.stdout + made.stderr
+    assert "baseline variants:median and scale none" in made.stdout
+    assert {"DONE", "weights.png", "charts.html", "adapter"} <= {file.name for file in (here / "run").iterdir()}
+    rows = [json.loads(line) for line in (here / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert len(rows) == 2
+    # rewards of 0 and 1, four of them: torch's median is the lower middle one, 1 only from three right on
+    for row in pq.read_table(here / "run" / "questions.parquet").to_pylist():
+        right = row["successes"]
+        assert row["advantage_weight"] == pytest.approx(right if right < 3 else 4 - right)
+    again = command(here, "--config-dir", "my_conf", "advantage=median", *SMALL, "hydra.run.dir=run")
+    assert "finished before" in again.stdout
+    told = command(here, "explain", "run", "--step", "1")
+    assert told.returncode == 0 and "these weights are not" not in told.stdout, told.stdout + told.stderr
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (
+            "def f(r): return r.nanmean()[None, None, None]",
+            r"shape (1, 1, 1); it must be one that fits (Q, G) = (2, 3)",
+        ),
+        ("def f(r): return r.mean(dim=1)", "shape (2,); it must be one that fits"),
+        ("def f(r): return 1 / (r - r)", "not finite for rewards"),
+        ("def f(r): return 0.5", "must return a tensor, not float"),
+        ("def f(r): return r.no_such()", "own_baseline.py, line 1"),
+        ("def f(r, more): return r", "raised TypeError"),
+        ("f = 3", "is int, not a function"),
+        ("def g(r): return r", 'has no "f"'),
+    ],
+)
+def test_a_function_that_does_not_fit_is_told_before_anything_is_sampled(tmp_path, monkeypatch, body, said):
+    (tmp_path / "own_baseline.py").write_text(body + "\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_baseline", raising=False)
+    config = compose(["advantage.baseline=own_baseline:f"])
+    with pytest.raises(InputError) as caught:
+        plug_in(config.advantage, config.loss_norm)
+    message = str(caught.value)
+    assert message.startswith("advantage.baseline: ") and said in message and len(message.splitlines()) <= 2
+    assert "own_baseline:f" not in algorithm.BASELINES
+
+
+def test_scales_and_loss_norms_are_plugged_in_alike(tmp_path, monkeypatch):
+    (tmp_path / "own_norms.py").write_text(
+        "def spread(r, ddof, eps): return (r.nan_to_num(-9).amax(1, True) - r.nan_to_num(9).amin(1, True)).clamp(min=1)\n"
+        "def by_root(mask, groups, budget): return mask / mask.sum(1, keepdim=True).clamp(min=1).sqrt()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    advantage = AdvantageConfig("group_mean", "own_norms:spread", 0, 0.0)
+    plug_in(advantage, LossNormConfig("own_norms:by_root", None))
+    try:
+        found = algorithm.advantages(torch.tensor([[2.0, 0, 0, 2]]), "group_mean", "own_norms:spread")
+        assert found.tolist() == [[0.5, -0.5, -0.5, 0.5]]
+        norm = algorithm.loss_norm(torch.ones(1, 4), torch.zeros(1, dtype=torch.long), "own_norms:by_root", 1.0)
+        assert norm.tolist() == [[0.5] * 4]
+    finally:
+        algorithm.SCALES.pop("own_norms:spread")
+        algorithm.LOSS_NORMS.pop("own_norms:by_root")
+
+
+def test_a_name_that_is_neither_is_refused_with_both_kinds(tmp_path):
+    with pytest.raises(InputError) as caught:
+        compose(["advantage.baseline=group_men"])
+    assert "package.module:function" in str(caught.value) and 'Did you mean "group_mean"?' in str(caught.value)
