@@ -18,6 +18,7 @@ NOUNS = {
     "checks",
     "advice",
     "method",
+    "plugin",
     "validate",
     "objectives",
     "grpo_runner",
