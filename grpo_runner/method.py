@@ -54,6 +54,8 @@ EXTRAS: dict[str, Callable[[RunConfig], bool]] = {
     OVERLONG: lambda config: config.reward.truncated == "soft",
     "truncated answers left out": lambda config: config.reward.truncated == "mask",
     "importance weights": lambda config: config.rollout.importance != "none",
+    "k2 for its KL": lambda config: placed(config) == "loss" and config.beta.estimator == "k2",
+    "a dual clip": lambda config: config.clip.dual is not None,
     "an entropy bonus": lambda config: config.entropy_bonus > 0,
 }
 _GRPO, _DR_GRPO, _RLOO = ("group_mean", "group_std"), ("group_mean", "none"), ("leave_one_out", "none")

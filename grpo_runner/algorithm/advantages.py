@@ -2,8 +2,8 @@
 
 Conventions that differ between codebases: the papers write "std" without saying which; their worked examples are the
 population one (ddof 0), TRL, verl and oat use ddof 1, a factor sqrt((G-1)/G). They also add an eps of 1e-4, 1e-6 and
-1e-8 to the std, under which rounding residue of equal rewards can become a real advantage; here a group whose rewards
-are all equal is found by comparing them, so that it weighs exactly 0 whatever eps is.
+1e-8 to the std, under which rounding residue of equal rewards can become a real advantage; here rewards that differ by
+no more than RESIDUE of the largest are equal (0.1 + 0.2 and 0.3), and their group weighs exactly 0 whatever eps is.
 
 A response that is excluded (no reward, masked for its length, a group that dynamic sampling turned down) has the reward
 NaN and leaves baseline, scale and loss, as if it had never been sampled. TRL does so for rewards of None, and keeps the
@@ -17,12 +17,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+RESIDUE = 1e-12  # far above what the order of a float64 sum leaves, far below any difference that is meant
+
 
 def zero_variance(rewards_QG: Tensor) -> Tensor:
     """Which groups have equal rewards throughout, excluded responses aside, as a bool tensor (Q,)."""
     least_Q = rewards_QG.nan_to_num(nan=torch.inf).amin(dim=1)
     most_Q = rewards_QG.nan_to_num(nan=-torch.inf).amax(dim=1)
-    return most_Q <= least_Q
+    return most_Q - least_Q <= RESIDUE * torch.maximum(most_Q.abs(), least_Q.abs())
 
 
 def group_mean(rewards_QG: Tensor) -> Tensor:
@@ -33,7 +35,8 @@ def group_mean(rewards_QG: Tensor) -> Tensor:
 def leave_one_out(rewards_QG: Tensor) -> Tensor:
     """(Q, G) mean of the other answers (RLOO, Kool et al. 2019): unbiased, G/(G-1) times the centred reward."""
     others_Q1 = (~rewards_QG.isnan()).sum(dim=1, keepdim=True) - 1
-    return (rewards_QG.nansum(dim=1, keepdim=True) - rewards_QG) / others_Q1
+    mean_QG = (rewards_QG.nansum(dim=1, keepdim=True) - rewards_QG) / others_Q1
+    return torch.where(others_Q1 > 0, mean_QG, rewards_QG)  # alone, it has nothing to be compared with
 
 
 def batch_mean(rewards_QG: Tensor) -> Tensor:
@@ -80,21 +83,17 @@ SCALES: dict[str, Callable[[Tensor, int, float], Tensor]] = {
     "group_std": group_std,
     "batch_std": batch_std,
 }
-# baselines made from the group alone: under them a group without variance has no advantage
-OF_THE_GROUP = ("group_mean", "leave_one_out")
 
 
 def advantages(rewards_QG: Tensor, baseline: str, scale: str, ddof: int = 0, eps: float = 0.0) -> Tensor:
     """(Q, G) advantages in float64: (reward - baseline) / scale.
 
     A reward of NaN marks an excluded response: its advantage is 0, and baseline and scale are made of the others alone.
-    Under a baseline made from the group, a group without variance gives exactly 0, never NaN and never the rounding
-    residue of its own mean; a group with one response left has none.
+    What a baseline leaves of its own rounding counts as 0: a group without variance under a mean of its own gives
+    exactly 0, never NaN and never a residue; so does a group with one response left.
     """
     rewards_QG = rewards_QG.double()
     centred_QG = rewards_QG - BASELINES[baseline](rewards_QG)
-    if baseline in OF_THE_GROUP:
-        centred_QG = centred_QG.masked_fill(zero_variance(rewards_QG)[:, None], 0.0)
-    elif baseline == "batch_mean" and zero_variance(rewards_QG.reshape(1, -1)).all():
-        centred_QG = torch.zeros_like(centred_QG)
+    largest_Q1 = rewards_QG.abs().nan_to_num(nan=0.0).amax(dim=1, keepdim=True)
+    centred_QG = centred_QG.masked_fill(centred_QG.abs() <= RESIDUE * largest_Q1, 0.0)
     return (centred_QG / SCALES[scale](rewards_QG, ddof, eps)).masked_fill(rewards_QG.isnan(), 0.0)

@@ -77,6 +77,11 @@ def method_tags(config: RunConfig) -> list[str]:
         f"scale={advantage.scale}",
         f"loss_norm={config.loss_norm.kind}",
         f"beta={config.beta.value:g}",
+        f"clip={config.clip.kind}",
+        f"truncated={config.reward.truncated}",
+        *(["dynamic_sampling"] if config.rollout.dynamic_sampling else []),
+        *(["kl_in_reward"] if config.beta.value > 0 and config.beta.placement == "reward" else []),
+        *([f"importance={config.rollout.importance}"] if config.rollout.importance != "none" else []),
     ]
 
 

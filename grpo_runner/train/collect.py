@@ -87,8 +87,9 @@ def _sample(run: Parts, made: Rollout, chosen: Sequence[int], step: int) -> None
     questions, prompts = [run.questions[i] for i in chosen], [run.prompts[i] for i in chosen]
     size, sampling = run.config.group_size.value, _sampling(run.config, step, made.refills)
     groups = run.engine.sample(questions, prompts, size, sampling)
-    if [(group.question, len(group.completions)) for group in groups] != [(q, size) for q in questions]:
-        raise ValueError(f"step {step}: the engine's groups are not one of {size} answers for each question, in order")
+    made_of = [(group.question, group.prompt_ids, len(group.completions)) for group in groups]
+    if made_of != [(question, prompt, size) for question, prompt in zip(questions, prompts, strict=True)]:
+        raise ValueError(f"step {step}: the engine's groups are not {size} answers to each question's prompt, in order")
     check_finite(groups, f"step {step}")
     between = time.perf_counter()
     verdicts = run.grade(groups)

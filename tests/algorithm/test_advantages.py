@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_runner.algorithm import BASELINES, SCALES, advantages, zero_variance
+from grpo_runner.algorithm import BASELINES, SCALES, advantages, std, zero_variance
 
 ROOT3 = 3**0.5
 
@@ -71,6 +71,24 @@ def test_pb004_the_std_is_two_pass():
     spread = statistics.pstdev(rewards)
     expected = [(reward - statistics.fmean(rewards)) / spread for reward in rewards]
     torch.testing.assert_close(of([rewards])[0], torch.tensor(expected, dtype=torch.float64), rtol=1e-6, atol=1e-6)
+
+
+def test_pb004_the_std_of_equal_rewards_is_nothing_at_all():
+    """One pass, E[x²]-E[x]², leaves 1e-8 in float64 and 4.6e-4 in float32; the odd one's advantage would be -2075."""
+    values = torch.tensor([[0.95] * 7], dtype=torch.float64)
+    assert float(std(values, 0)) < 1e-15
+    squares, mean = math.fsum([0.95 * 0.95] * 7) / 7, sum([0.95] * 7) / 7
+    assert abs(squares - mean * mean) ** 0.5 > 1e-9  # negative control
+    assert float(of([[0.95] * 7 + [0.0]], "leave_one_out", "none")[0, 7]) == pytest.approx(-0.95)
+
+
+@pytest.mark.parametrize("baseline", ["group_mean", "leave_one_out", "batch_mean"])
+@pytest.mark.parametrize("scale", ["none", "group_std", "batch_std"])
+def test_rewards_that_differ_by_the_rounding_of_their_sums_are_equal(baseline, scale):
+    """0.1 + 0.2 beside 0.3: the std of that is 2e-17, over which a residue would be an advantage of full size."""
+    assert (of([[0.1 + 0.2, 0.3, 0.3, 0.3]], baseline, scale, dtype=torch.float64) == 0).all()
+    near = of([[0.3 + 1e-9, 0.3, 0.3, 0.3]], baseline, scale, dtype=torch.float64)  # a difference that is meant
+    assert (near != 0).all() and torch.isfinite(near).all()
 
 
 def test_pb007_group_of_two():

@@ -184,6 +184,6 @@ def test_every_command_of_the_methods_composes_to_that_method():
     assert dapo.rollout.dynamic_sampling and dapo.reward.truncated == "soft"
 
 
-def test_the_methods_of_the_issue_are_all_there():
+def test_every_method_of_the_unified_template_is_there():
     asked = "SFT, RFT, Online RFT, DPO, PPO, GRPO outcome, GRPO process, Dr. GRPO, RLOO, REINFORCE, DAPO, GSPO, CISPO"
     assert [method.name.replace(",", "") for method in METHODS] == asked.split(", ")

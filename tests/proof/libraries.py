@@ -1,4 +1,4 @@
-"""What TRL, verl and oat compute, re-stated from their documented behaviour (PAPER_SETTINGS §2.3, §6; TRAPS B1-B3).
+"""What TRL, verl and oat compute, re-stated from their documented behaviour and public sources.
 
 Own words, no copied code, nothing of the package: rewards (Q, G) and log-probabilities (N, T) in, advantages and a loss
 to be minimised out. `pieces` are the rows of each micro-batch, since three of the rules look at those.

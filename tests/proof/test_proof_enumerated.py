@@ -50,7 +50,7 @@ def test_bandit_without_a_scale(baseline, size):
 
 @pytest.mark.parametrize(("size", "ddof", "ratio"), [(4, 0, 1.6346), (4, 1, 1.4156), (8, 0, 1.9627), (8, 1, 1.8360)])
 def test_bandit_figures_under_the_std(size, ddof, ratio):
-    """PAPER_SETTINGS §6, p = .3; by algebra E[sqrt(k(G-k))] / (G p(1-p)), times sqrt((G-1)/G) for ddof 1."""
+    """At p = .3; by algebra E[sqrt(k(G-k))] / (G p(1-p)), times sqrt((G-1)/G) for ddof 1."""
     found = bandit(0.3, size, "group_mean", "group_std", ddof)
     assert found == pytest.approx(ratio, abs=5e-5)
     mean = sum(math.comb(size, k) * 0.3**k * 0.7 ** (size - k) * math.sqrt(k * (size - k)) for k in range(size + 1))

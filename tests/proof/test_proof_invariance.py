@@ -75,7 +75,7 @@ def test_excluded_answers_that_count_in_the_number_of_answers_are_seen(gradients
 
 
 def test_a_constant_of_the_padded_width_is_seen(gradients):
-    """Negative control of the padding: verl's default divides by the width of the batch at hand (TRAPS B3)."""
+    """Negative control of the padding: verl's default divides by the width of the batch at hand."""
     case = ("constant", "token", None, None)
     widths = [gradients.batch(right=right) for right in (0, 11)]
     found = [

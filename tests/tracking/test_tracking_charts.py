@@ -37,7 +37,7 @@ def test_dr_grpo_is_2g_p_1_minus_p():
 
 
 def test_worked_groups_of_four():
-    # one of four right: 1.7321 + 3 * 0.5774; DESIGN section 6
+    # one of four right: 1.7321 + 3 * 0.5774
     assert charts.advantage_weight_theory(np.array([0.25, 0.5]), config(), 4) == pytest.approx([3.4641016, 4.0])
     assert charts.advantage_weight_theory(np.array([0.5]), config(ddof=1), 4) == pytest.approx([3.4641016])
 

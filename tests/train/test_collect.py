@@ -162,6 +162,7 @@ def test_pb029_pb031_masked_answers_leave_the_denominator_and_keep_their_lengths
         assert cut and all(line["included"] == (line["finish"] != "length") for line in rows)
         assert row["excluded"] == len(cut)
         assert row["length/mean"] == pytest.approx(sum(line["tokens"] for line in rows) / len(rows))
+        assert row["length/min"] == min(line["tokens"] for line in rows) < row["length/max"] == 8
         tokens = sum(line["tokens"] for line in rows if line["included"])
         right = sum(line["tokens"] for line in rows if line["included"] and line["reward"] == 1)
         assert row["weight/total"] == pytest.approx(right / tokens)
@@ -219,7 +220,28 @@ def test_every_excluded_response_is_recorded_and_torch_sees_no_nan(tmp_path, mon
     assert all(torch.isfinite(value).all() for value in adapter.values())
 
 
-@pytest.mark.parametrize("fault", ["another question", "an answer short"])
+def test_pb011_a_question_twice_in_a_step_is_two_groups(tmp_path, monkeypatch):
+    """Its first group all right, its second all wrong: no advantage for either, and both in its cumulative weight."""
+    body = (
+        "def score(questions, golds, completions):\n"
+        "    return [float(i < len(golds) // 2) for i in range(len(golds))]\n"
+    )
+    own = own_rewards(tmp_path, monkeypatch, body)
+    go(tmp_path / "run", *own, "data.train_size=2", "data.small_set=wrap", "steps=1", "beta=0")
+    rows = answers(tmp_path / "run", 0)
+    asked = [rows[4 * slot]["question_id"] for slot in range(4)]
+    assert len(set(asked)) == 2 and {line["advantage"] for line in rows} == {0.0}
+    earned = {name: {line["reward"] for line in rows if line["question_id"] == name} for name in asked}
+    assert set(map(frozenset, earned.values())) == {frozenset({0.0, 1.0})}  # once all right, once all wrong
+    assert metrics(tmp_path / "run")[0]["updates"] == 0
+    go(tmp_path / "two", "data.train_size=2", "data.small_set=wrap", "steps=1", "beta=0")
+    table = pq.read_table(tmp_path / "two" / "questions.parquet").to_pylist()
+    for name in asked:
+        mine = [line for line in table if line["question_id"] == name]
+        assert mine[-1]["cumulative_weight"] == pytest.approx(sum(line["weight"] for line in mine))
+
+
+@pytest.mark.parametrize("fault", ["another question", "another prompt", "an answer short"])
 def test_pb013_a_group_holds_one_question(tmp_path, monkeypatch, fault):
     """An engine of one's own that draws a new problem for a group, or loses an answer, is found out at once."""
 
@@ -229,13 +251,14 @@ def test_pb013_a_group_holds_one_question(tmp_path, monkeypatch, fault):
             if sampling.purpose.startswith("rollout"):
                 swapped = {
                     "another question": {"question": groups[0].question},
+                    "another prompt": {"prompt_ids": groups[0].prompt_ids, "completions": groups[0].completions},
                     "an answer short": {"completions": groups[1].completions[:-1]},
                 }[fault]
                 groups[1] = dataclasses.replace(groups[1], **swapped)
             return groups
 
     monkeypatch.setitem(ENGINES, "native", Engine)
-    with pytest.raises(ValueError, match="not one of 4 answers for each question"):
+    with pytest.raises(ValueError, match="not 4 answers to each question's prompt"):
         go(tmp_path / "run")
 
 
