@@ -109,7 +109,16 @@ def test_PB092_the_offline_file_holds_all_steps_the_table_the_picture_and_the_co
     assert (found.run.display_name, found.run.run_group, list(found.run.tags)) == (
         "first",
         "sweep_of_tests",
-        ["a", "b", "baseline=group_mean", "scale=group_std", "loss_norm=sequence_mean", "beta=0.04"],
+        [
+            "a",
+            "b",
+            "baseline=group_mean",
+            "scale=group_std",
+            "loss_norm=sequence_mean",
+            "beta=0.04",
+            "clip=token",
+            "truncated=keep",
+        ],
     )
     assert found.run.project == "grpo_runner_tests"
     assert found.config["advantage"] == {"baseline": "group_mean", "scale": "group_std", "ddof": 0, "eps": 0}
