@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from .method import CLIP_HIGHER, DYNAMIC, EXTRAS, METHODS, OVERLONG, placed
 from .schema import RunConfig
+from .validate import LATER, shown
 
 
 def warnings(config: RunConfig) -> list[str]:
@@ -58,6 +59,7 @@ def _kl_without_weight(config: RunConfig) -> Iterator[str]:
     if config.beta.value > 0:
         return
     asked = {
+        "beta.estimator": config.beta.estimator != "k3",
         "beta.placement": config.beta.placement != "loss",
         "beta.reference": config.beta.reference != "initial",
         "beta.refresh_every": config.beta.refresh_every > 0,
@@ -87,10 +89,28 @@ def _reference_that_stays(config: RunConfig) -> Iterator[str]:
 
 
 def _groups_left_out(config: RunConfig) -> Iterator[str]:
-    if config.rollout.dynamic_sampling and config.advantage.baseline not in ("group_mean", "leave_one_out"):
+    if not config.rollout.dynamic_sampling:
+        return
+    # of a function of the user's own nothing is known; the group's std takes the weight of such a group by itself
+    if config.advantage.baseline in ("none", "batch_mean") and config.advantage.scale in ("none", "batch_std"):
         yield (
             f"rollout.dynamic_sampling with advantage.baseline={config.advantage.baseline}: groups whose answers all "
             "earned the same would carry weight here, and are left out."
+        )
+    size, step = config.data.train_size, config.questions_per_step
+    if size is not None and size <= step:
+        yield (
+            f"rollout.dynamic_sampling with data.train_size={size} and questions_per_step={step}: a step takes every "
+            "question there is, so none is left to be sampled in place of another."
+        )
+
+
+def _parts_of_groups(config: RunConfig) -> Iterator[str]:
+    split = config.optim.minibatch == "response" and config.optim.updates_per_rollout > 1 < config.group_size.value
+    if config.loss_norm.kind == "group_token_mean" and split:
+        yield (
+            "loss_norm.kind=group_token_mean with optim.minibatch=response: an optimizer step has parts of groups, and "
+            "the tokens of a group are those of its part. For whole groups take optim.minibatch=group."
         )
 
 
@@ -101,6 +121,12 @@ def _overlong(config: RunConfig) -> Iterator[str]:
         if buffer is not None:
             yield f"reward.overlong_buffer changes nothing with reward.truncated={config.reward.truncated}."
         return
+    acts_on = min(buffer or max(1, budget // 5), budget)
+    if budget < 5 or 2 * acts_on > budget:
+        yield (
+            f"reward.truncated=soft takes something off every answer of more than {budget - acts_on} tokens, with "
+            f"max_new_tokens={budget} that may be nearly all of them. DAPO: the last fifth of the budget."
+        )
     if 0 < correct < 2:
         yield (
             f"reward.truncated=soft takes up to 1 off where a right answer earns {correct:g}: DAPO's right and wrong "
@@ -174,6 +200,15 @@ def _warm_up(config: RunConfig) -> Iterator[str]:
         )
 
 
+def _probe(config: RunConfig) -> Iterator[str]:
+    names = config.tracking.probe
+    if not config.tracking.probe_every and list(names) != LATER["tracking.probe"]:
+        yield (
+            f"tracking.probe={shown(names)} changes nothing with tracking.probe_every=0: nothing is compared. "
+            "For every tenth step add tracking.probe_every=10."
+        )
+
+
 def _dropout(config: RunConfig) -> Iterator[str]:
     if config.lora.enabled and config.lora.dropout > 0:
         yield f"lora.dropout={config.lora.dropout}: the policy that is trained differs from the one that samples."
@@ -186,6 +221,7 @@ _WARNINGS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _kl_in_the_reward,
     _reference_that_stays,
     _groups_left_out,
+    _parts_of_groups,
     _overlong,
     _importance,
     _rate_for_all_weights,
@@ -193,6 +229,7 @@ _WARNINGS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _cut_vocabulary,
     _answer_tags,
     _warm_up,
+    _probe,
     _dropout,
     _single_update,
 )

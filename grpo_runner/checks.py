@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from .errors import InputError, nearest
 from .objectives import NAMED
 from .schema import RunConfig
+from .validate import shown
 
 
 def check(config: RunConfig) -> None:
@@ -116,10 +117,12 @@ def _importance(config: RunConfig) -> Iterator[str]:
 
 def _probe(config: RunConfig) -> Iterator[str]:
     names = config.tracking.probe
-    for name in names:
+    for name in dict.fromkeys(names):
         if name not in NAMED:
             yield f"tracking.probe: there is no objective {name!r}.{nearest(name, NAMED)} Allowed: {', '.join(NAMED)}."
-    if config.tracking.probe_every and len(set(names)) < 2:
+        if names.count(name) > 1:
+            yield f"tracking.probe={shown(names)} names {name!r} {names.count(name)} times. Allowed: each name once."
+    if config.tracking.probe_every and len(names) < 2:
         yield "tracking.probe: a comparison takes two objectives. Allowed: two or more names, such as [grpo,dr_grpo]."
 
 

@@ -46,6 +46,13 @@ class Interrupted(RunnerError):
     exit_code = 130
 
 
+def in_a_line(error: BaseException, most: int = 200) -> str:
+    """`ValueError: what it says`, cut to its first line: the words of somebody else's code may be long."""
+    said = (str(error).strip().splitlines() or [""])[0]
+    cut = said if len(said) <= most else said[: most - 2] + " …"
+    return f"{type(error).__name__}: {cut}" if cut else type(error).__name__
+
+
 def nearest(name: str, allowed: Iterable[str]) -> str:
     """The end of an error sentence: ' Did you mean "x"?' for the closest allowed name, '' when nothing is close."""
     close = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.6)

@@ -22,13 +22,23 @@ def fsync(path: Path) -> None:
 
 
 def write_atomic(path: Path, content: bytes) -> None:
-    """Write beside the target, fsync, rename over it. Raises MachineError where the disk refuses."""
-    aside = path.with_name(f".{path.name}.tmp")
+    """Write beside the target, fsync, rename over it; a link is followed. Raises MachineError where the disk refuses.
+
+    So it does where the target is no file: a rename would put one in place of a device or a pipe.
+    """
+    target = path.resolve()
+    aside = target.with_name(f".{target.name}.tmp")
     with disk_errors(path):
-        aside.write_bytes(content)
-        fsync(aside)
-        aside.replace(path)
-        fsync(path.parent)
+        if target.exists() and not target.is_file():
+            raise OSError("it is no regular file")
+        try:
+            aside.write_bytes(content)
+            fsync(aside)
+            aside.replace(target)
+        except OSError:
+            aside.unlink(missing_ok=True)
+            raise
+        fsync(target.parent)
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

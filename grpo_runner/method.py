@@ -82,7 +82,7 @@ def _described(config: RunConfig) -> str:
     advantage, norm = (config.advantage.baseline, config.advantage.scale), config.loss_norm.kind
     kl = _ADDED.get(placed(config), "")
     if between := _BETWEEN.get((*advantage, norm)):
-        return between + ("" if placed(config) != "reward" else kl)
+        return between + kl
     own = f"baseline {advantage[0]} and scale {advantage[1]}"  # a variant that no paper here has named
     return _ADVANTAGES.get(advantage, own) + _NORMS.get(norm, f" with loss norm {norm}") + kl
 

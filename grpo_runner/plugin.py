@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from .errors import InputError, nearest
+from .errors import InputError, in_a_line, nearest
 
 
 def imported(path: str, key: str) -> Callable[..., Any]:
@@ -22,7 +22,7 @@ def imported(path: str, key: str) -> Callable[..., Any]:
     try:
         module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
-        raise InputError(f"{key}: cannot import {module_name}: {type(error).__name__}: {error}") from error
+        raise InputError(f"{key}: cannot import {module_name}: {in_a_line(error)}") from error
     found = getattr(module, name, None)
     if found is None:
         raise InputError(f'{key}: {module_name} has no "{name}".{nearest(name, dir(module))}')

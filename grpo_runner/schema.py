@@ -234,7 +234,7 @@ class RunConfig:
     evaluation: EvaluationConfig
     tracking: TrackingConfig
     checkpoint: CheckpointConfig
-    entropy_bonus: NonNegative
+    entropy_bonus: Annotated[float, Field(ge=0, le=1000)]
     steps: Count
     seed: Natural
     questions_per_step: Count

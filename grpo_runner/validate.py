@@ -22,6 +22,8 @@ from .schema import RunConfig
 # Groups that are one number: `beta=0.04` means `beta.value=0.04`, and messages say `beta`.
 NUMERIC_GROUPS = ("beta", "group_size")
 MOST_LINES = 5
+# The names in reward.parts: reward/compose.py has a function for each.
+PARTS = ("correct", "format", "function")
 # Keys that came later, with what runs did before them: a folder that lacks them can still be read and gone on from.
 LATER: dict[str, Any] = {
     "reward.overlong_buffer": None,
@@ -96,6 +98,17 @@ def mappings() -> tuple[str, ...]:
     return tuple(key for key, hint in _keys(RunConfig, "").items() if get_origin(hint) is dict)
 
 
+def lists() -> tuple[str, ...]:
+    """The keys whose value is a list, such as prompt.stop, or may be one."""
+    return tuple(key for key, hint in _keys(RunConfig, "").items() if _is_list(hint))
+
+
+def takes(key: str) -> str:
+    """The end of a sentence about a key: ' It takes a whole number of at least 1.'; '' for none of ours."""
+    every = _keys(RunConfig, "")
+    return f" It takes {_takes(every[key])}." if key in every else ""
+
+
 def suggest(key: str) -> str:
     """The end of a sentence about an unknown key: ' Did you mean "optim.lr"?' for `lr`, `optim.lrr` or `optim.rl`."""
     known = keys()
@@ -151,9 +164,9 @@ def allowed(hint: Any) -> str:
         ]
         return f"{allowed(arguments[0])} {' and '.join(words)}".strip()
     if origin is Literal:
-        return _either([str(choice) for choice in arguments])
+        return _either(_names(hint))
     if origin in (Union, UnionType):
-        return _either([allowed(choice) for choice in arguments])
+        return _either([word for choice in arguments for word in _names(choice) or [allowed(choice)]])
     if origin is tuple:
         item = allowed(arguments[0])
         return f"a list, each {item}" if arguments[-1] is Ellipsis else f"a list of {len(arguments)}, each {item}"
@@ -211,6 +224,13 @@ def _names(hint: Any) -> list[str]:
     if get_origin(hint) in (Union, UnionType):
         return [name for choice in get_args(hint) for name in _names(choice)]
     return [str(choice) for choice in get_args(hint)] if get_origin(hint) is Literal else []
+
+
+def _is_list(hint: Any) -> bool:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(map(_is_list, arguments))
+    return origin is tuple or (origin is Annotated and _is_list(arguments[0]))
 
 
 def _takes(hint: Any) -> str:

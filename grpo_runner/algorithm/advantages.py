@@ -67,9 +67,12 @@ def batch_std(rewards_QG: Tensor, ddof: int, eps: float) -> Tensor:
 
 def std(rewards_QG: Tensor, ddof: int) -> Tensor:
     """(Q, 1) standard deviation, NaN left out, in two passes: E[x²] - E[x]² would leave rounding residue."""
-    squares_QG = (rewards_QG - rewards_QG.nanmean(dim=1, keepdim=True)) ** 2
+    deviations_QG = rewards_QG - rewards_QG.nanmean(dim=1, keepdim=True)
+    largest_Q1 = deviations_QG.abs().nan_to_num(nan=0.0).amax(dim=1, keepdim=True)
+    # squares of what is very small would be 0
+    squares_QG = (deviations_QG / largest_Q1.where(largest_Q1 > 0, 1.0)) ** 2
     count_Q1 = (~rewards_QG.isnan()).sum(dim=1, keepdim=True)
-    return (squares_QG.nansum(dim=1, keepdim=True) / (count_Q1 - ddof)).sqrt()
+    return largest_Q1 * (squares_QG.nansum(dim=1, keepdim=True) / (count_Q1 - ddof)).sqrt()
 
 
 BASELINES: dict[str, Callable[[Tensor], Tensor]] = {

@@ -114,7 +114,9 @@ def to_show(overrides: Sequence[str], source: Source) -> list[str]:
     """The overrides of one run for what Hydra shows by itself, with all that `resolve` makes of them."""
     overrides = translate(overrides)
     with _initialized(source) as loader:
-        if any(override.is_sweep_override() for override in parse(overrides, loader)):
+        parsed = parse(overrides, loader)
+        check_choices(parsed, loader)
+        if any(override.is_sweep_override() for override in parsed):
             return overrides  # Hydra has its own sentence about them
         return [*overrides, *spelled_out(_compose(overrides, source))]
 
@@ -127,7 +129,7 @@ def resolve(composed: DictConfig, settings: DictConfig) -> RunConfig:
             ours[group] = node
         values: Any = OmegaConf.to_container(ours, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
-        raise InputError(first_lines(error)) from None
+        raise explain(error) from None
     for key in names.UNNAMED:
         if isinstance(values.get(key), (int, float)):  # a name such as 7 is read as a number, and is meant as text
             values[key] = shown(values[key])
@@ -249,4 +251,4 @@ def _compose(overrides: list[str], source: Source) -> DictConfig:
     try:
         return hydra.compose(config_name=source.name, overrides=overrides, return_hydra_config=True)
     except Exception as error:  # composing reads YAML and overrides only: whatever fails here, the user can mend
-        raise explain(error) from error
+        raise explain(error, typed=overrides) from error

@@ -12,7 +12,7 @@ from hydra.core.override_parser.types import Override, OverrideType, ValueType
 from ..errors import InputError
 from ..validate import NUMERIC_GROUPS
 from . import names
-from .hydra_errors import explain, no_choice
+from .hydra_errors import explain, no_choice, no_item
 
 
 def translate(overrides: Iterable[str]) -> list[str]:
@@ -68,15 +68,21 @@ def first(override: Override) -> str:
 
 
 def check_choices(parsed: Sequence[Override], loader: ConfigLoader) -> None:
-    """Raise InputError for a group that is given no name of a file: Hydra merges the files of a list without a word."""
+    """Raise InputError for a group that is given no name of a file: Hydra merges the files of a list without a word.
+
+    And for a key below a list, of which Hydra says only that it is no int.
+    """
     groups = set(loader.list_groups("")) - {"hydra"}
     for override in parsed:
-        if override.key_or_group not in groups or override.is_delete() or override.is_sweep_override():
+        key = override.key_or_group
+        if said := no_item(key, {key.rpartition(".")[2]} if override.is_delete() else ()):
+            raise InputError(said)
+        nothing = override.is_delete() and override.value() is None  # ~optim, as against ~optim=adamw
+        if key not in groups or nothing or override.is_sweep_override():
             continue
         value = override.value()
         if not isinstance(value, str):
-            options = loader.get_group_options(override.key_or_group)
-            raise InputError(no_choice(override.key_or_group, value, options))
+            raise InputError(no_choice(key, value, loader.get_group_options(key)))
 
 
 def _parse_one(text: str, parser: OverridesParser) -> Override:

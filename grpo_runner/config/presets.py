@@ -46,7 +46,7 @@ def typed_choices(settings: DictConfig) -> dict[str, Any]:
     try:
         composed = hydra.compose(settings.job.config_name, plain)
     except Exception as error:
-        raise explain(error) from error
+        raise explain(error, typed=plain) from error
     return {group: composed[group] for group in sorted(groups) if group in composed}
 
 

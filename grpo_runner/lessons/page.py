@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -29,7 +30,8 @@ def put(step: StepRecord, folder: Path, question: str | None, file: Path | None)
     content = render(step, slots, one_line(folder.absolute().name), shlex.join(["python", "-m", "grpo_runner", *words]))
     packed = content.encode("utf-8")
     try:
-        target = file or _place(folder, step, None if question is None else slots[0])
+        # a link is followed: what it leads to is written, and the link stays
+        target = Path(os.path.realpath(file)) if file else _place(folder, step, None if question is None else slots[0])
         write_atomic(target, packed)
     except MachineError as error:
         said = one_line(str(error).splitlines()[0])
@@ -37,7 +39,7 @@ def put(step: StepRecord, folder: Path, question: str | None, file: Path | None)
             raise InputError(said) from None
         return f"no page: {said} Another place: --html FILE"
     large = "; --question ID makes a small one" if len(packed) > _LARGE and question is None else ""
-    return f"page: {one_line(str(target))} ({len(packed) / 1000:,.0f} kB{large})"
+    return f"page: {one_line(str(file or target))} ({len(packed) / 1000:,.0f} kB{large})"
 
 
 def _place(folder: Path, step: StepRecord, slot: int | None) -> Path:

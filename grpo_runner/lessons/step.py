@@ -162,7 +162,16 @@ def _rows(path: Path) -> list[dict[str, Any]]:
         rows = [json.loads(line) for line in text.split("\n") if line]
         for row in rows:
             _check(row)
-    except (OSError, zstandard.ZstdError, ValueError, ArithmeticError, KeyError, TypeError, AttributeError):
+    except (
+        OSError,
+        zstandard.ZstdError,
+        MemoryError,
+        RecursionError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+    ):
         raise InputError(f"{path}: not readable as the answers of a step; the file was damaged or changed.") from None
     return sorted(rows, key=lambda row: (row["slot"], row["sample"]))
 
@@ -174,8 +183,9 @@ def _check(row: Mapping[str, Any]) -> None:
         raise ValueError
     if min(row["slot"], row["sample"]) < 0 or not 0 < row["tokens"] <= 10**6:
         raise ValueError
-    if row["reward"] is not None and not math.isfinite(row["reward"]):
-        raise ValueError
+    for figure in (row["reward"], row.get("advantage")):
+        if figure is not None:
+            tokens.number(figure)
     tokens.included(row)
     tokens.read(row)
 

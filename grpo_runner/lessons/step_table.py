@@ -56,7 +56,7 @@ def blocks(step: StepRecord, slot: int) -> list[Block]:
         made.append(Block(f"{label} {ours}", ("A", "a token"), heads, cells))
     if step.has_tokens:
         trained_heads = (("ratio", "mean (range)"), ("KL part", "mean"), ("clipped", "tokens"))
-        names = ("ratio, mean (range)", "KL part, mean", "clipped tokens")
+        names = ("ratio, mean (range)", "KL part", "clipped")
         made.append(Block("as trained", names, trained_heads, [trained(step.tokens[row]) for row in rows]))
     return made
 

@@ -33,9 +33,10 @@ section{{border-top:1px solid var(--line);margin-top:1.6rem;padding-top:1rem}}
 .e::before{{content:"∅";opacity:.5}}
 .k{{font-family:ui-monospace,monospace;font-size:.8rem;padding:.15em .4em;margin:0 .1em}}
 .wide{{overflow-x:auto}}
-table{{border-collapse:collapse;margin:.7rem 0;font-size:.87rem;font-variant-numeric:tabular-nums}}
-th,td{{text-align:right;padding:.12rem .55rem;white-space:nowrap}}
-th{{color:var(--dim);font-weight:400}}
+table{{border-collapse:collapse;margin:.7rem 0;font-size:.8rem;font-variant-numeric:tabular-nums}}
+th,td{{text-align:right;padding:.12rem .4rem}}
+td{{white-space:nowrap}}
+th{{color:var(--dim);font-weight:400;line-height:1.3;vertical-align:bottom}}
 .t th{{text-align:center;color:var(--ink)}}
 .b{{border-left:1px solid var(--line)}}
 .x{{color:var(--dim)}}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+LARGEST = 1e30  # far above any figure of a run; sums and products of what is beyond it overflow
 KEYS = ("token_texts", "coefficient", "ratio", "kl", "kl_coefficient", "clipped")
 
 
@@ -25,6 +25,13 @@ class Tokens:
     kl: tuple[float, ...] | None
     kl_coefficient: tuple[float, ...] | None
     clipped: tuple[bool, ...] | None
+
+
+def number(value: Any) -> float:
+    """A finite number of at most `LARGEST`, either sign. Raises ValueError for anything else."""
+    if type(value) not in (int, float) or not abs(value) <= LARGEST:
+        raise ValueError("not a number of a run")
+    return float(value)
 
 
 def included(row: Mapping[str, Any]) -> bool:
@@ -64,14 +71,8 @@ def _list(row: Mapping[str, Any], key: str, kind: type) -> tuple[Any, ...] | Non
         raise ValueError(key)
     if all(value is None for value in values):
         return None
-    take: Callable[[Any], Any] = _number if kind is float else _exactly(kind)
+    take: Callable[[Any], Any] = number if kind is float else _exactly(kind)
     return tuple(take(value) for value in values)
-
-
-def _number(value: Any) -> float:
-    if type(value) not in (int, float) or not math.isfinite(value):
-        raise ValueError("not a number")
-    return float(value)
 
 
 def _exactly(kind: type) -> Callable[[Any], Any]:

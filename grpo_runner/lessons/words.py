@@ -115,8 +115,18 @@ def _step(folder: str, flags: dict[str, str]) -> Step:
     html = flags.get("--html")
     if html is not None and (not html or os.path.isdir(html) or not os.path.isdir(os.path.dirname(html) or ".")):
         raise InputError(f"--html {html}: not a place for a file. Allowed: a file's name, in a folder that is there.")
+    if html is not None and not _is_file_or_free(html):
+        raise InputError(
+            f"--html {html}: what is there is no file but a device, a pipe or the like. Give a file's name."
+        )
     question = flags.get("--question")
     return Step(Path(folder), None if number is None else int(number), question, None if html is None else Path(html))
+
+
+def _is_file_or_free(place: str) -> bool:
+    """Whether nothing is at the place, or a file; a link is what it leads to (in a circle: neither)."""
+    end = os.path.realpath(place)
+    return os.path.isfile(end) or not os.path.lexists(end)
 
 
 def _own(flags: dict[str, str]) -> Own:

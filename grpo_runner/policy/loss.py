@@ -37,6 +37,7 @@ class Loss(NamedTuple):
     clipped: Tensor
     kl: Tensor
     importance: Tensor
+    capped: Tensor
 
 
 def loss_of(given: Given, config: RunConfig) -> Loss:
@@ -46,7 +47,8 @@ def loss_of(given: Given, config: RunConfig) -> Loss:
     and all three terms are averaged by one rule.
     """
     clip, beta, rollout = config.clip, config.beta, config.rollout
-    importance = importance_weights(given.old, given.sampled, given.mask, rollout.importance, rollout.importance_cap)
+    uncut = importance_weights(given.old, given.sampled, given.mask, rollout.importance, None)
+    importance = uncut if rollout.importance_cap is None else uncut.clamp(max=rollout.importance_cap)
     weights, limits = given.weights * importance, Range(clip.low, clip.high, clip.dual)
     found = SURROGATES[clip.kind](given.logprobs, given.old, weights, given.mask, limits)
     value, kl = -found.value_NT.sum(), torch.zeros_like(given.logprobs)
@@ -55,4 +57,4 @@ def loss_of(given: Given, config: RunConfig) -> Loss:
         value = value + beta.value * (given.norm * kl).sum()
     if given.entropy is not None:
         value = value - config.entropy_bonus * (given.norm * given.entropy).sum()
-    return Loss(value, found.ratio_NT.detach(), found.clipped_NT, kl.detach(), importance)
+    return Loss(value, found.ratio_NT.detach(), found.clipped_NT, kl.detach(), importance, uncut > importance)

@@ -178,6 +178,8 @@ def read_adapter(folder: Path, policy: Any, config: LoraConfig, key: str) -> dic
         raise InputError(f"{key}={folder}: adapters with {odd[0]} are not supported.")
     named = {name: parameter for name, parameter in policy.named_parameters() if parameter.requires_grad}
     found = {name: tensors.pop(name.replace(".default.", "."), None) for name in named}
+    if broken := [name for name, value in found.items() if value is not None and not value.isfinite().all()]:
+        raise InputError(f"{key}={folder}: {broken[0]} has numbers that are not finite.")
     fits = all(value is not None and value.shape == named[name].shape for name, value in found.items())
     if not fits or tensors:
         raise InputError(f"{key}={folder}: the adapter is for other modules than lora.targets={shown(config.targets)}.")

@@ -70,10 +70,17 @@ def _gradients(trainer: Trainer, batch: Batch, rows: Tensor, weights_KNT: Tensor
             for number, (vector, k) in enumerate(zip(sums, distinct, strict=True)):
                 pull_BT = weights_KNT[k][lines, : logprobs_BT.shape[1]].to(logprobs_BT)
                 more = number + 1 < len(distinct)
-                torch._foreach_add_(vector, torch.autograd.grad(logprobs_BT, parameters, pull_BT, retain_graph=more))
+                torch._foreach_add_(vector, _pulled(logprobs_BT, parameters, pull_BT, more))
     return [
         list(torch._foreach_mul(sums[of], factor)) if of is not None else _nothing(parameters) for of, factor in factors
     ]
+
+
+def _pulled(logprobs_BT: Tensor, parameters: Sequence[Tensor], pull_BT: Tensor, more: bool) -> tuple[Tensor, ...]:
+    """The gradient; 0 for a parameter that the answers do not use."""
+    return torch.autograd.grad(
+        logprobs_BT, parameters, pull_BT, retain_graph=more, allow_unused=True, materialize_grads=True
+    )
 
 
 def _directions(weights_KNT: Tensor) -> tuple[list[tuple[int | None, float]], list[int]]:

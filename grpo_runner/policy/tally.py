@@ -44,10 +44,9 @@ class Tally:
         self.kl_N, self.tokens_N = (torch.zeros(shape[0], dtype=torch.float64) for _ in range(2))
         self.record = TokenRecord.empty(shape) if record else None
 
-    def add(self, rows: Tensor, given: Given, loss: Loss, cap: float | None) -> None:
-        capped = loss.importance >= cap if cap is not None else torch.zeros_like(given.mask)
+    def add(self, rows: Tensor, given: Given, loss: Loss) -> None:
         mismatch = (given.old.detach() - given.sampled).abs()
-        parts = (loss.kl, loss.ratio, loss.clipped, loss.importance, capped, mismatch)
+        parts = (loss.kl, loss.ratio, loss.clipped, loss.importance, loss.capped, mismatch)
         for name, values in zip(self.sums, parts, strict=True):
             self.sums[name] += float((values * given.mask).double().sum())
         self.tokens += int(given.mask.sum())

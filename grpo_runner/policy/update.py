@@ -108,14 +108,14 @@ class Trainer:
             clip_fraction=tally.mean("clipped"),
             importance_mean=tally.mean("importance") if self.config.rollout.importance != "none" else None,
             importance_capped=tally.mean("capped") if self.config.rollout.importance != "none" else None,
-            mismatch=tally.mean("mismatch") if not self.config.lora.dropout else None,
+            mismatch=tally.mean("mismatch") if not self._drops_out() else None,
             grad_norm=sum(norms) / len(norms) if norms else None,
             lr=rate,
             updates=len(norms),
             tokens=tally.record,
         )
 
-    def penalty(self, batch: Batch, included_N: Tensor) -> Tensor | None:
+    def penalty(self, batch: Batch, included_N: Tensor, step: int) -> Tensor | None:
         """(N,) the KL estimate summed over each response's tokens, where `beta.placement` puts it into the reward.
 
         None where it does not; NaN for rows that are not included, which are not computed.
@@ -125,6 +125,8 @@ class Trainer:
         rows = included_N.nonzero().squeeze(1)
         policy_NT, reference_NT = self._scores(batch, rows, None), self._scores(batch, rows, self.reference)
         found_N = reward_penalty(policy_NT, reference_NT, batch.mask_NT, self.config.beta.estimator)
+        if broken := [row for row in rows.tolist() if not math.isfinite(found_N[row])]:
+            raise _non_finite("KL penalty", batch, torch.tensor(broken), step)
         return found_N.masked_fill(~included_N, torch.nan)
 
     def refresh_reference(self, step: int) -> None:
@@ -132,6 +134,9 @@ class Trainer:
         every = self.config.beta.refresh_every
         if self.reference is not None and every and step and step % every == 0:
             self.reference.refresh()
+
+    def _drops_out(self) -> bool:
+        return self.config.lora.enabled and self.config.lora.dropout > 0
 
     def reference_state(self) -> Mapping[str, Tensor]:
         """What a checkpoint needs of a reference that moves; nothing for one that the configuration gives again."""
@@ -182,7 +187,7 @@ class Trainer:
         if tally.record is not None:
             logprobs_BT.register_hook(lambda gradient: tally.keep_tokens(piece, given, loss, gradient, self.config))
         loss.value.backward()
-        tally.add(piece, given, loss, self.config.rollout.importance_cap)
+        tally.add(piece, given, loss)
 
     def _optimizer_step(self, batch: Batch, rows: Tensor, step: int) -> float:
         """Clip, check, step; gives the gradient's norm before clipping.
@@ -223,7 +228,7 @@ class Trainer:
     @contextmanager
     def dropout_draws(self, purpose: str, step: int, number: int) -> Iterator[None]:
         """Dropout's draws as a function of (seed, purpose, step, update), so that a resumed run repeats them."""
-        if not self.config.lora.dropout:
+        if not self._drops_out():
             yield
             return
         with torch.random.fork_rng(devices=[self.device.index or 0] if self.device.type == "cuda" else []):

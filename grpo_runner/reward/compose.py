@@ -21,13 +21,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import InputError, NonFiniteError, nearest
+from ..errors import InputError, NonFiniteError, in_a_line, nearest
 from ..plugin import imported
 from ..schema import RewardConfig
 from ..types import Completion, Group, Reward, Verdict
 from .extract import offer
 
-LARGEST = 1e30  # of a reward: its weight must stay finite in float32, and sums of squares over a step in float64
+LARGEST = 1e15  # of a reward: squares of what it makes of a gradient must stay finite in float32
 
 RewardOf = Callable[[Sequence[Group], Sequence[Sequence[Verdict]]], list[list[Reward]]]
 
@@ -77,7 +77,7 @@ def function(rows: Sequence[Row], config: RewardConfig) -> list[float | None]:
     except (Exception, SystemExit) as error:  # the user's own code: say where in it, not where in ours
         place = traceback.extract_tb(error.__traceback__)[-1]
         raise InputError(
-            f"reward.function {name} raised {type(error).__name__}: {error}\n({place.filename}, line {place.lineno})"
+            f"reward.function {name} raised {in_a_line(error)}\n({place.filename}, line {place.lineno})"
         ) from error
     if values is None:
         raise InputError(

@@ -1,7 +1,7 @@
 """What a run leaves and shows: files, W&B, the terminal, behind one Protocol. Nothing heavy is imported here."""
 
 from .base import Row, Tracker, Trackers
-from .local import LocalTracker
+from .local import LocalTracker, check_record
 from .questions import read_questions
 from .quiet import quiet_libraries
 from .terminal import Terminal
@@ -14,6 +14,7 @@ __all__ = [
     "Tracker",
     "Trackers",
     "WandbTracker",
+    "check_record",
     "quiet_libraries",
     "read_questions",
 ]

@@ -63,7 +63,8 @@ def append(path: Path, data: bytes) -> None:
 def whole_lines(path: Path) -> list[tuple[bytes, dict[str, Any]]]:
     """(line, parsed) of a JSONL file; a last line without its newline was torn by a kill and is left out.
 
-    Raises InputError, naming file and line, when an earlier line is not a JSON object with an integer `step`.
+    Raises InputError, naming file and line, when an earlier line is not a JSON object with an integer `step`, or holds
+    NaN or an infinity, which no run writes.
     """
     if not path.exists():
         return []
@@ -71,20 +72,33 @@ def whole_lines(path: Path) -> list[tuple[bytes, dict[str, Any]]]:
     found = []
     for i, line in enumerate(lines):
         try:
-            row = json.loads(line)
-            row["step"] += 0  # refuses a row without a numeric step
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f"{path}, line {i + 1} is not a row of this run (a JSON object with a step).\n"
-                "The file was changed from outside: mend or remove that line."
-            ) from error
+            row = json.loads(line, parse_constant=_refused)
+            if type(row["step"]) is not int:
+                raise ValueError("no step")
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise not_a_row(path, i, "a JSON object with a step") from error
         found.append((line + b"\n", row))
     return found
 
 
+def not_a_row(path: Path, place: int, wanted: str) -> InputError:
+    """The error of a line (counted from 0) that no run wrote; wanted: what a row is."""
+    return InputError(
+        f"{path}, line {place + 1} is not a row of this run ({wanted}).\n"
+        "The file was changed from outside: mend the line, put the file back as it was, or give another run_name."
+    )
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
 def keep_before(path: Path, step: int) -> None:
-    """Drops rows with step >= `step`, and a torn last line; the kept lines stay byte for byte as they are."""
+    """Drops rows with step >= `step`, and a torn last line; the kept lines stay byte for byte as they are.
+
+    Step 0 keeps nothing, so the file is not read.
+    """
     if path.exists():
-        kept = b"".join(line for line, row in whole_lines(path) if row["step"] < step)
+        kept = b"".join(line for line, row in whole_lines(path) if row["step"] < step) if step else b""
         if len(kept) != path.stat().st_size:
             write_atomic(path, kept)

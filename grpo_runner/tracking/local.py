@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from ..files import disk_errors, write_atomic
 from ..schema import RunConfig
 from . import jsonl
 from .base import Row, Tracker
-from .questions import PARQUET, QuestionLog, read_questions
+from .questions import JOURNAL, PARQUET, QuestionLog, read_questions
 
 METRICS, EVALS, PROBE, COMPLETIONS = "metrics.jsonl", "evals.jsonl", "probe.jsonl", "completions"
 PICTURES = ("weights", "weight_by_length", "cumulative_weight", "probe")  # each NAME.png, and the key NAME in W&B
@@ -64,8 +64,79 @@ def picture(name: str) -> str:
 
 
 def probe_rows(run_dir: Path) -> list[dict[str, Any]]:
-    """The rows of probe.jsonl, in order; none where there is no such file."""
-    return [row for _, row in jsonl.whole_lines(run_dir / PROBE)]
+    """The rows of probe.jsonl, in order; none where there is no such file. Raises InputError for a spoilt line."""
+    rows = [row for _, row in jsonl.whole_lines(run_dir / PROBE)]
+    for place, row in enumerate(rows):
+        if not _is_probe(row):
+            raise jsonl.not_a_row(run_dir / PROBE, place, "a step with its cosines")
+    return rows
+
+
+def _is_probe(row: Mapping[str, Any]) -> bool:
+    """Whether the pictures can take this row."""
+
+    def numbers(values: object) -> bool:
+        return isinstance(values, dict) and all(
+            value is None or type(value) in (int, float) for value in values.values()
+        )
+
+    groups = row.get("groups") or []
+    return (
+        numbers(row.get("cosine"))
+        and isinstance(groups, list)
+        and all(
+            isinstance(group, dict)
+            and numbers(group.get("cosine") or {})
+            and numbers({"success_rate": group.get("success_rate")})
+            for group in groups
+        )
+    )
+
+
+def check_record(config: RunConfig, first: int) -> None:
+    """Raise InputError where the record of the steps before `first`, which a checkpoint counts as made, is not whole.
+
+    Only reads: metrics, questions, evaluations and the probe. What a step of the record has to have does not depend on
+    keys that may differ between the starts of a run; a probe was due where metrics.jsonl has its figures.
+    """
+    if not first:
+        return  # nothing of what is there is kept
+    run_dir = Path(config.run_dir)
+    metrics, evals = ([row for _, row in jsonl.whole_lines(run_dir / name)] for name in (METRICS, EVALS))
+    probed = {row["step"] for row in probe_rows(run_dir)}
+    table = read_questions(run_dir)
+    slots: dict[int, list[int]] = {}
+    for step, slot in zip(table["step"].to_pylist(), table["slot"].to_pylist(), strict=True):
+        slots.setdefault(step, []).append(slot)
+
+    questions = f"{PARQUET} with {JOURNAL}" if (run_dir / JOURNAL).exists() else PARQUET
+    _hold_steps(run_dir / METRICS, {row["step"] for row in metrics}, first)
+    _hold_steps(run_dir / questions, set(slots), first)
+    for step in range(first):
+        found = set(slots[step])
+        missing = set(range(max(len(slots[step]), config.questions_per_step))) - found
+        if missing:
+            raise _lost(run_dir / questions, step, f"slot {min(missing)} of its questions is lost")
+    every, evaluated = config.evaluation.every, {row["step"] for row in evals}
+    for step in range(0, first, every) if every else ():
+        if step not in evaluated:
+            raise _lost(run_dir / EVALS, step, "the evaluation that was made before this step is lost")
+    for row in metrics:
+        if row["step"] < first and row["step"] not in probed and any(key.startswith("probe/") for key in row):
+            raise _lost(run_dir / PROBE, row["step"], f"the probe that {METRICS} has figures of is lost")
+
+
+def _hold_steps(path: Path, steps: set[int], first: int) -> None:
+    missing = [step for step in range(first) if step not in steps]
+    if missing:
+        raise InputError(
+            f"{path} holds {first - len(missing)} of the {first} steps that were made: the record of step {missing[0]}"
+            f"{' and others' if missing[1:] else ''} is lost.\nPut the file back, or give another run_name."
+        )
+
+
+def _lost(path: Path, step: int, what: str) -> InputError:
+    return InputError(f"{path}, step {step}: {what}.\nPut the file back, or give another run_name.")
 
 
 def wants_completions(config: RunConfig, step: int) -> bool:
@@ -92,13 +163,14 @@ class LocalTracker(Tracker):
     """Writes into `config.run_dir`. Every call leaves its rows on disk before it returns.
 
     A resumed run's files are byte-equal to an uninterrupted run's, times aside. Raises MachineError when the disk
-    refuses, NonFiniteError for a metric that is NaN or infinite.
+    refuses, NonFiniteError for a metric that is NaN or infinite; `start` also what `check_record` raises, first.
     """
 
     def start(self, config: RunConfig, resumed_at: int | None) -> None:
         self._config = config
         self._dir = Path(config.run_dir)
         first = resumed_at or 0
+        check_record(config, first)
         with disk_errors(self._dir):
             self._dir.mkdir(parents=True, exist_ok=True)
             for path in (self._dir / COMPLETIONS).glob("step_*.jsonl.zst"):
@@ -112,20 +184,6 @@ class LocalTracker(Tracker):
             jsonl.keep_before(self._dir / name, first)
         self._log = QuestionLog(self._dir)
         self._log.start(first)
-        self._check_record(first)
-
-    def _check_record(self, first: int) -> None:
-        """Raise InputError where steps that the checkpoint counts as made are missing from the record."""
-        recorded = {
-            METRICS: len(jsonl.whole_lines(self._dir / METRICS)),
-            "questions.parquet": len(set(read_questions(self._dir)["step"].to_pylist())) if first else 0,
-        }
-        for name, steps in recorded.items():
-            if steps < first:
-                raise InputError(
-                    f"{self._dir / name} holds {steps} of the {first} steps that were made: the rest of the record is "
-                    "lost.\nPut the file back, or give another run_name."
-                )
 
     def step(self, step: int, metrics: Row) -> None:
         jsonl.append(self._dir / METRICS, jsonl.encode([ordered(step, metrics)]))

@@ -11,7 +11,8 @@ A folder written before a column was added is read with nulls there, and a resum
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,8 @@ COLUMNS: dict[str, tuple[str, bool]] = {
     "kl": ("float64", True),
 }
 
+_KINDS = {"int64": "whole number", "float64": "finite number", "string": "text"}
+
 PARQUET = "questions.parquet"
 JOURNAL = "questions.jsonl"
 _FOLD_ROWS = 512  # the first fold; then whenever the journal holds as many rows as the Parquet file
@@ -75,7 +78,7 @@ def read_questions(run_dir: str | Path) -> pa.Table:
     """All question rows of a run folder in order of (step, slot), finished or not; empty when it has none.
 
     Columns that an older folder lacks are null. Raises InputError when the journal holds a line that is not a row (a
-    torn last line is left out), or the Parquet file is of something else.
+    torn last line is left out), or the Parquet file is damaged or of something else.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -83,18 +86,47 @@ def read_questions(run_dir: str | Path) -> pa.Table:
 
     parquet, journal = Path(run_dir) / PARQUET, Path(run_dir) / JOURNAL
     # the journal first: were it folded between the two reads, its rows would be in the file that is read next
-    rows = [row for _, row in jsonl.whole_lines(journal)]
+    rows = [_cells(row, journal, place) for place, (_, row) in enumerate(jsonl.whole_lines(journal))]
     # one open file, not a path: it cannot be swapped while it is read
     try:
         table = _as_now(pq.ParquetFile(parquet).read()) if parquet.exists() else schema().empty_table()
-    except pa.ArrowException:
+    except (
+        pa.ArrowException,
+        OSError,
+        ValueError,
+    ):  # a damaged page is an OSError, a null that may not be a ValueError
         raise InputError(
-            f"{parquet} is not a readable Parquet file, so the weights of earlier steps are lost.\n"
-            "Remove it to go on without them, or give another run_name."
+            f"{parquet} is not a readable Parquet file of a run, so the weights of earlier steps cannot be read.\n"
+            "Put the file back as it was, or give another run_name."
         ) from None
     last = pc.max(table["step"]).as_py() if table.num_rows else -1
     fresh = pa.Table.from_pylist([row for row in rows if row["step"] > last], schema=schema())
     return pa.concat_tables([table, fresh]).combine_chunks()
+
+
+def _cells(row: Mapping[str, Any], journal: Path, place: int) -> dict[str, Any]:
+    """The row of a journal's line (counted from 0), null where a run of before had no such column."""
+    cells: dict[str, Any] = {}
+    for name, (kind, null) in COLUMNS.items():
+        value = row.get(name)
+        try:
+            cells[name] = value if value is None and null else _cell(value, kind)
+        except (ValueError, OverflowError):
+            said = f"has no {name}" if value is None else f"its {name} is no {_KINDS[kind]}"
+            raise jsonl.not_a_row(journal, place, f"a question of a step; this one {said}") from None
+    return cells
+
+
+def _cell(value: object, kind: str) -> object:
+    """The value as the column has it; raises ValueError or OverflowError where it is of another kind."""
+    if kind == "string" and isinstance(value, str):
+        value.encode("utf-8")  # refuses a lone surrogate
+        return value
+    if kind == "int64" and type(value) is int and -(2**63) <= value < 2**63:
+        return value
+    if kind == "float64" and isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    raise ValueError(kind)
 
 
 def _as_now(table: pa.Table) -> pa.Table:

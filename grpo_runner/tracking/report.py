@@ -24,6 +24,8 @@ _LABELS = (  # key of evals.jsonl (pass@k stands for any k), label, is it a shar
     ("sampled/no_answer", "sampled, no answer", True),
 )
 
+_RESIDUE = 1e-12
+
 
 def duration(seconds: float) -> str:
     """1:05 for 65 seconds, 2:00:00 for two hours."""
@@ -55,7 +57,8 @@ def evaluation_line(metrics: Row) -> str:
         f"{label} {_share(_number(metrics, key))}" for key, label, _ in _LABELS[:2] if _number(metrics, key) is not None
     ]
     questions, samples = _number(metrics, "questions"), _number(metrics, "samples")
-    size = "" if questions is None else f" ({questions:.0f} questions" + (f" x {samples:.0f})" if samples else ")")
+    some = "" if questions is None else f"{questions:.0f} question{'s' * (questions != 1)}"
+    size = some and f" ({some}" + (f" x {samples:.0f})" if samples else ")")
     return ", ".join(shown) + size
 
 
@@ -104,6 +107,20 @@ def weightiest(questions: pa.Table, count: int) -> list[tuple[str, str, str, str
         for name in top
         if total[name] > 0
     ]
+
+
+def no_weight(questions: pa.Table) -> str:
+    """That no question had any weight, and why where the rows show it; they may be of an older run, with nulls."""
+    columns = [questions[name].to_pylist() for name in ("included", "group_size", "reward_mean", "reward_std")]
+    counted = [row for row in zip(*columns, strict=True) if row[0] != 0]
+    said = "No question had any weight"
+    if not counted:
+        return f"{said}: all answers were left out of the update."
+    # what the order of a sum leaves is no difference
+    if any(std is None or mean is None or std > _RESIDUE * abs(mean) for _, _, mean, std in counted):
+        return f"{said}."
+    some_left_out = len(counted) < questions.num_rows or any(row[0] not in (None, row[1]) for row in counted)
+    return f"{said}: in every group, all answers{' in the update' * some_left_out} earned the same."
 
 
 def paths(run_dir: Path) -> list[tuple[str, str]]:

@@ -106,7 +106,7 @@ class Terminal(Tracker):
                 table.add_row(*line)
             self._print(table)
         elif questions.num_rows:
-            self._print(Text("No question had any weight: in every group, all answers earned the same."))
+            self._print(Text(report.no_weight(questions)))
         self._print(Text())
         for name, path in report.paths(self._dir):
             self._print(Text.assemble((f"{name:<10}", "dim"), path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from ..algorithm import plug_in
 from ..data import order
 from ..errors import InputError
 from ..evaluation import Suite, evaluate
-from ..files import disk_errors, write_atomic
+from ..files import disk_errors, write_atomic, write_json
 from ..method import method_name
 from ..policy.models import attach_lora, choose_device, choose_dtype, eos_ids, load_model, load_tokenizer
 from ..policy.update import Trainer
@@ -199,6 +200,11 @@ def save_model(model: Any, tokenizer: Any, folder: Path, config: RunConfig) -> N
         try:
             model.save_pretrained(str(target))
             tokenizer.save_pretrained(str(target))
+            if lora:  # a set is written in any order; equal runs leave equal files
+                settings = json.loads((target / "adapter_config.json").read_text())
+                if isinstance(settings["target_modules"], list):
+                    settings["target_modules"].sort()
+                write_json(target / "adapter_config.json", settings)
         except SafetensorError as error:  # how a full disk shows itself there
             raise OSError(str(error)) from error
     write_atomic(target / "README.md", card.encode())
@@ -217,6 +223,8 @@ def plan(parts: Parts, held_out: int, device: torch.device, start: int) -> dict[
         "questions": order.plan(len(parts.questions), config.questions_per_step, config.data.short_batch),
         "samples": f"{rows} a step ({config.group_size.value} a question), up to {config.max_new_tokens} tokens each",
         "trained": f"{trained:,} parameters ({what})",
+        **({"begins from": config.lora.adapter} if config.lora.adapter else {}),
+        **({"KL": _kl_plan(config)} if config.beta.value > 0 else {}),
         "evaluation": f"every {every} steps on {held_out} held-out questions" if every else "never",
         "device": f"{device.type}, {choose_dtype(config.dtype, device)}".replace("torch.", ""),
     }
@@ -234,6 +242,13 @@ def token_texts(tokenizer: Any, ids: Sequence[int]) -> list[str]:
         same = next((at for at, pair in enumerate(zip(before, after, strict=False)) if len(set(pair)) > 1), len(before))
         texts.append(after[same:])
     return texts
+
+
+def _kl_plan(config: RunConfig) -> str:
+    beta = config.beta
+    whom = {"initial": "the initial policy", "base": "the base"}.get(beta.reference, beta.reference)
+    renewed = f", renewed every {beta.refresh_every} steps" if beta.refresh_every else ""
+    return f"{beta.value:g} × {beta.estimator} in the {beta.placement}, against {whom}{renewed}"
 
 
 def _grade(grader: Grader, groups: Sequence[Group]) -> list[list[Verdict]]:

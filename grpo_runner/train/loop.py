@@ -26,7 +26,7 @@ def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
         began = time.perf_counter()
         rollout, rewards_QG = collect(run, step)  # NaN where a response is excluded
         batch, included_N = Batch.of(rollout.groups), ~rewards_QG.flatten().isnan()
-        penalty_N = trainer.penalty(batch, included_N)
+        penalty_N = trainer.penalty(batch, included_N, step)
         if penalty_N is not None:  # KL in the reward
             rewards_QG = rewards_QG - config.beta.value * penalty_N.view_as(rewards_QG)
         advantages_QG = advantages(rewards_QG, advantage.baseline, advantage.scale, advantage.ddof, advantage.eps)

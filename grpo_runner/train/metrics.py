@@ -44,7 +44,7 @@ class Step:
     @property
     def included_QG(self) -> Tensor:
         """(Q, G) bool: which responses are in the baseline and in the loss."""
-        return ~self.rewards_QG.isnan()
+        return self.mask_NT.any(dim=1).view(self.rewards_QG.shape)
 
     @cached_property
     def references(self) -> dict[str, Weighed]:

@@ -19,6 +19,7 @@ from ..errors import Interrupted
 from ..method import method_name
 from ..schema import RunConfig
 from ..tracking import LocalTracker, Terminal, Trackers, WandbTracker, jsonl, quiet_libraries
+from ..tracking.local import check_record
 from .build import build
 from .folder import RunFolder, git
 from .loop import train
@@ -72,6 +73,7 @@ def _train(config: RunConfig, folder: RunFolder, terminal: Terminal) -> Summary:
 
     with ExitStack() as closing:
         built = build(config, folder.path, tracker, terminal.say, closing)
+        check_record(config, built.start)
         folder.begin()  # not before all was found to be in order: what a refused run would leave is nothing
         reached = built.start
         terminal.announce(method, built.plan, built.notes)

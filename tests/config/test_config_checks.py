@@ -21,6 +21,8 @@ from grpo_runner.validate import to_yaml
 
 DR_GRPO = ["advantage=dr_grpo", "loss_norm=constant", "beta=no_kl"]
 SOFT = ["reward.truncated=soft", "reward.overlong_buffer=6"]
+TOKENS = ["loss_norm=group_token_mean"]
+RESPONSES = ["optim.minibatch=response", "optim.updates_per_rollout=2"]
 DAPO = [*SOFT, "loss_norm=group_token_mean", "beta=no_kl", "clip=clip_higher", "rollout.dynamic_sampling=3"]
 
 
@@ -80,7 +82,9 @@ FAULTS = [
     (["rollout.importance=token", "lora.dropout=0.1"], "lora.dropout=0.1"),
     (["tracking.probe=[grpo,dr_gprx]"], 'Did you mean "dr_grpo"?'),
     (["tracking.probe_every=5", "tracking.probe=[grpo]"], "two objectives"),
-    (["tracking.probe_every=5", "tracking.probe=[grpo,grpo]"], "two objectives"),
+    (["tracking.probe_every=5", "tracking.probe=[grpo,grpo]"], "tracking.probe=[grpo,grpo] names 'grpo' 2 times"),
+    (["tracking.probe_every=5", "tracking.probe=[rloo,grpo,dr_grpo,grpo]"], "names 'grpo' 2 times"),
+    (["tracking.probe=[grpo,rloo,rloo]"], "names 'rloo' 2 times"),
     (["tracking.probe_every=5", "tracking.probe=[]"], "two objectives"),
 ]
 
@@ -196,6 +200,15 @@ def hits(config: RunConfig, needle: str) -> int:
         (["beta=no_kl", "beta.placement=reward"], "beta.placement changes nothing", 1),
         (["beta=no_kl", "beta.refresh_every=5"], "beta.refresh_every changes nothing", 1),
         (["beta=no_kl", "beta.reference=base"], "beta.reference changes nothing", 1),
+        (["beta=0", "beta.estimator=k1"], "beta.estimator changes nothing with beta=0", 1),
+        (["beta=0", "beta.estimator=k2"], "beta.estimator changes nothing with beta=0", 1),
+        (["beta=0"], "changes nothing with beta=0", 0),
+        (["beta.estimator=k2"], "changes nothing with beta=0", 0),
+        (["tracking.probe=[grpo,rloo]"], "tracking.probe=[grpo,rloo] changes nothing", 1),
+        (["tracking=off", "tracking.probe=[]"], "tracking.probe=[] changes nothing", 1),
+        (["tracking.probe=[grpo,rloo]", "tracking.probe_every=10"], "tracking.probe", 0),
+        ([], "tracking.probe", 0),
+        (["tracking=off"], "tracking.probe", 0),
         (["beta.placement=reward"], "is not the KL's", 1),
         (["beta=in_reward"], "is not the KL's", 0),
         (["beta=in_reward"], "the std divides the KL too", 1),
@@ -204,10 +217,36 @@ def hits(config: RunConfig, needle: str) -> int:
         (["beta.refresh_every=99"], "not reached", 0),
         (["rollout.dynamic_sampling=3", "advantage=reinforce"], "would carry weight", 1),
         (["rollout.dynamic_sampling=3", "advantage=reinforce_baseline"], "would carry weight", 1),
+        (["rollout.dynamic_sampling=3", "advantage=reinforce", "advantage.scale=batch_std"], "would carry weight", 1),
+        (["rollout.dynamic_sampling=3", "advantage=reinforce", "advantage.scale=group_std"], "would carry weight", 0),
+        (["rollout.dynamic_sampling=3", "advantage=dr_grpo", "advantage.baseline=my:median"], "would carry weight", 0),
+        (["rollout.dynamic_sampling=3", "advantage=reinforce", "advantage.scale=my:range"], "would carry weight", 0),
         (["rollout.dynamic_sampling=3"], "would carry weight", 0),
+        (["rollout.dynamic_sampling=3", "data.train_size=8"], "takes every question there is", 1),
+        (
+            ["rollout.dynamic_sampling=3", "data.train_size=5", "data.small_set=wrap"],
+            "takes every question there is",
+            1,
+        ),
+        (["rollout.dynamic_sampling=3", "data.train_size=9"], "takes every question there is", 0),
+        (["rollout.dynamic_sampling=3", "data.train_size=null"], "takes every question there is", 0),
+        (["data.train_size=8"], "takes every question there is", 0),
+        ([*TOKENS, *RESPONSES], "are those of its part", 1),
+        ([*TOKENS, *RESPONSES, "optim.updates_per_rollout=1"], "are those of its part", 0),
+        ([*TOKENS, *RESPONSES, "optim.minibatch=group"], "are those of its part", 0),
+        ([*TOKENS, *RESPONSES, "optim.minibatch=whole"], "are those of its part", 0),
+        ([*TOKENS, *RESPONSES, "advantage=reinforce", "group_size=1"], "are those of its part", 0),
+        (["loss_norm=token_mean", *RESPONSES], "are those of its part", 0),
         (SOFT, "2 apart", 1),
         ([*SOFT, "reward.parts.correct=2.0"], "2 apart", 0),
         (["reward.overlong_buffer=6"], "reward.overlong_buffer changes nothing", 1),
+        (["reward.truncated=soft", "max_new_tokens=1"], "every answer of more than 0 tokens", 1),
+        (["reward.truncated=soft", "max_new_tokens=4"], "every answer of more than 3 tokens, with max_new_tokens=4", 1),
+        (["reward.truncated=soft", "max_new_tokens=5"], "nearly all of them", 0),
+        (["reward.truncated=soft", "reward.overlong_buffer=32"], "every answer of more than 0 tokens", 1),
+        (["reward.truncated=soft", "reward.overlong_buffer=17"], "every answer of more than 15 tokens", 1),
+        (["reward.truncated=soft", "reward.overlong_buffer=16"], "nearly all of them", 0),
+        (["max_new_tokens=4"], "nearly all of them", 0),
         (SOFT, "of the budget alone", 0),
         ([*SOFT, "max_new_tokens=3000"], "the last 0.2 % of the budget alone. DAPO: a fifth, here 600", 1),
         (["rollout.importance=token"], "1 up to rounding", 1),
@@ -256,11 +295,25 @@ def test_method_names(overrides: list[str], name: str) -> None:
     assert method_name(compose(overrides)) == name
 
 
-@pytest.mark.parametrize(
-    "overrides", [["advantage=dr_grpo", "beta=no_kl"], ["loss_norm=constant"], ["loss_norm=constant", "beta=no_kl"]]
-)
-def test_halves_are_between_the_two(overrides: list[str]) -> None:
-    assert method_name(compose(overrides)).startswith("between the two: ")
+@pytest.mark.parametrize("updates", ["optim.updates_per_rollout=1", "optim=adamw"])
+@pytest.mark.parametrize("experiment", ["gspo", "cispo", "dapo"])
+def test_a_method_whose_clip_cannot_act_is_told(experiment: str, updates: str) -> None:
+    whole = composed_by_hydra([f"experiment={experiment}"])
+    assert hits(whole, "clip range cannot act") == hits(whole, "are those of its part") == 0
+    assert hits(composed_by_hydra([f"experiment={experiment}", updates]), "clip range cannot act") == 1
+
+
+def test_the_probe_that_is_no_choice_is_that_of_conf() -> None:
+    for file in (find() / "tracking").glob("*.yaml"):
+        assert yaml.safe_load(file.read_text())["probe"] == validate.LATER["tracking.probe"]
+
+
+@pytest.mark.parametrize("half", [["advantage=dr_grpo"], ["loss_norm=constant"]])
+def test_halves_are_between_the_two(half: list[str]) -> None:
+    plain = method_name(compose([*half, "beta=no_kl"]))
+    assert plain.startswith("between the two: ") and "KL" not in plain
+    assert method_name(compose(half)) == f"{plain} and a KL term"
+    assert method_name(compose([*half, "beta=in_reward"])) == f"{plain} with the KL in the reward"
 
 
 def test_every_combination_of_switches_has_its_own_name() -> None:

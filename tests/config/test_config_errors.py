@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import hydra
 import pytest
 
+from grpo_runner import validate
 from grpo_runner.config import compose, find
 from grpo_runner.errors import InputError
+from grpo_runner.reward.compose import PARTS
 
 CASES = [
     # overrides, what the message must hold
@@ -52,7 +56,7 @@ CASES = [
     ("seed=-1", ["seed=-1", "at least 0"]),
     ("seed=1.0", ["seed=1.0", "whole number"]),
     ("seed=null", ["seed=null", "whole number"]),
-    ("seed=???", ["seed"]),
+    ("seed=???", ["seed=???", "whole number of at least 0"]),
     ("~seed", ["seed is missing"]),
     ("~optim", ["optim is missing", "lr"]),
     ("seed=0,1", ["seed=0,1", "--multirun", "[a,b]"]),
@@ -75,9 +79,44 @@ CASES = [
     ("lora.targets=[q_proj,3]", ["lora.targets", "text"]),
     ("lora.targets=[]", ["lora.targets=[]", "all-linear"]),
     ("model.path=''", ["model.path=", "not empty"]),
-    ("reward.parts.short=1", ["reward.parts.short", "+reward.parts.short"]),
+    ("reward.parts.format=1", ["+reward.parts.format=…"]),
+    ("reward.parts.formt=1", ["reward.parts", 'Did you mean "format"?']),
+    ("reward.parts={correct:2,format:1}", ["+reward.parts.format=…"]),
+    ("reward.parts={correct:2,overlong:1}", ['no part "overlong"', "correct, format, function"]),
+    ("reward.parts=[a]", ["reward.parts=[a]", "names, each with a finite number"]),
+    ("~reward.parts.short", ["reward.parts has no 'short'"]),
+    ("~reward.parts.correct=3", ["the value is 1.0", "Write ~reward.parts.correct."]),
+    ("~reward.overlong_buffer", ["~reward.overlong_buffer: it is null", "at least 1 or null"]),
+    ("~reward.truncated=keep", ["~reward.truncated=keep: the value is zero", "zero, keep, mask or soft"]),
+    ("~advantage=rloo", ["no advantage=rloo to leave out", "advantage=NAME"]),
+    ("~advantage=3", ["advantage=3", "one of batch_std, dr_grpo"]),
+    ("~experiment=dapo", ["no experiment=dapo to leave out", "Write ~experiment."]),
+    ("+experiment=dapo", ["+experiment=dapo: ", "without a +. Write experiment=dapo"]),
+    ("++experiment=dapo", ["++experiment=dapo: ", "without a +. Write experiment=dapo"]),
+    ("+debug=cpu_smoke", ["Write debug=cpu_smoke"]),
+    ("+advantage=rloo", ["Write advantage=rloo"]),
+    ("advantage@x=rloo", ["advantage@x", "Write advantage=… without the @"]),
+    ("seed@x=1", ['no group "seed"', "Write seed=… without the @"]),
+    ("tracking.probe={a:1}", ["tracking.probe={a:1} is not allowed", "a list"]),
+    ("optim.betas={a:1}", ["optim.betas={a:1} is not allowed", "a list of 2"]),
+    ("data.train=[1]", ["data.train=[1] is not allowed", "path, hub_id, hub_config and split"]),
+    ("data.train={x:1}", ['Unknown key "data.train.x"']),
+    *[
+        (f"{text}", [f"{text.lstrip('+~').partition('=')[0]} is no key: tracking.probe is a list", "tracking.probe=[a"])
+        for text in (
+            "tracking.probe.x=1",
+            "+tracking.probe.x=1",
+            "++tracking.probe.x=1",
+            "~tracking.probe.x",
+            "~tracking.probe.0",
+            "tracking.probe.9=grpo",
+            "tracking.probe.0.x=1",
+        )
+    ],
     ("+reward.parts.short=much", ["reward.parts.short=much", "finite number"]),
-    ("optim.lr=${nope}", ["nope"]),
+    ("optim.lr=${nope}", ["optim.lr refers to ${nope}", 'no key "nope"']),
+    ("steps=${sed}", ["steps refers to ${sed}", 'Did you mean "seed"?']),
+    ("optim.lr=${nope:1}", ["optim.lr: ", "finite number above 0"]),
     ("optim.lr={a:1}", ["optim.lr={a:1}", "finite number"]),
     ("experiment=nope", ["experiment=nope", "quickstart"]),
     ("experiment=quickstrat", ['Did you mean "quickstart"?']),
@@ -102,6 +141,8 @@ CASES = [
     ("rollout.when_short=wait", ["rollout.when_short=wait", "smaller or error"]),
     ("entropy_bonus=-1", ["entropy_bonus=-1", "at least 0"]),
     ("entropy_bonus=inf", ["entropy_bonus=inf", "finite"]),
+    ("entropy_bonus=1e30", ["entropy_bonus=1e+30", "at least 0 and of at most 1000"]),
+    ("advantage.baseline=mean", ["group_mean, leave_one_out, batch_mean, none or package.module:function."]),
     ("tracking.probe=[grpo,dr_gprx]", ["tracking.probe", 'Did you mean "dr_grpo"?', "no_std"]),
     ("tracking.probe=grpo", ["tracking.probe=grpo", "a list"]),
     ("experiment=dappo", ["experiment=dappo", 'Did you mean "dapo"?']),
@@ -119,6 +160,8 @@ def test_bad_override(override: str, needles: list[str]) -> None:
     for needle in needles:
         assert needle in message
     assert "Traceback" not in message and "https://" not in message
+    for words_of_a_library in ("Error merging", "DictConfig", "full_key", "Multiple values", "int()", "struct"):
+        assert words_of_a_library not in message
 
 
 LONG = ["reward.truncated=soft", "reward.overlong_buffer=99"]
@@ -148,6 +191,62 @@ def test_hydra_alone_lets_these_through() -> None:
     with hydra.initialize_config_dir(str(find()), version_base="1.3"):
         for override in ("+typo=1", "beta.value=inf", "group_size.value=0", "seed=abc", "advantage=[grpo,dr_grpo]"):
             assert hydra.compose("config", [override])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "needles"),
+    [
+        (
+            "advantage/mine",
+            b"baseline: [a\nscale: none\n",
+            ["advantage/mine.yaml, line 2: ", "from line 1", "key: value"],
+        ),
+        ("advantage/mine", b"baseline: x\nbaseline: y\n", ["advantage/mine.yaml, line 2: ", "duplicate key baseline"]),
+        ("advantage/mine", b"\teps: 1\n", ["advantage/mine.yaml, line 1: ", "without tabs"]),
+        ("advantage/mine", b"eps: 1\n# \x00\n", ["advantage/mine.yaml: ", "not readable as YAML"]),
+        ("advantage/mine", b"eps: 0\nbaseline: \xfcber\n", [r'in its line "baseline: \xfcber"', "UTF-8"]),
+        ("experiment/mine", b"# @package _global_\nsteps: 3\n  seed: 4\n", ["experiment/mine.yaml, line 3: "]),
+        ("experiment/mine", b"# @package _global_\ntracking: {probe: {a: 1}}\n", ["experiment/mine.yaml: ", "probe"]),
+        (
+            "experiment/mine",
+            b"# @package _global_\ndefaults: [{/advantage: rloo}]\n",
+            ["advantage: a file", "- override /advantage: rloo"],
+        ),
+        (
+            "experiment/mine",
+            b"# @package _global_\ndefaults: [{override advantage: rloo}]\n",
+            ["experiment/mine.yaml overrides experiment/advantage: no such group", "- override /advantage: NAME"],
+        ),
+        (
+            "experiment/mine",
+            b"# @package _global_\ndefaults: [{/advntage: rloo}]\n",
+            ['no group "advntage"', 'Did you mean "advantage"?'],
+        ),
+    ],
+)
+def test_a_file_of_the_users_own_that_cannot_be_read(
+    tmp_path: Path, name: str, text: bytes, needles: list[str]
+) -> None:
+    file = tmp_path / f"{name}.yaml"
+    file.parent.mkdir()
+    file.write_bytes(text)
+    with pytest.raises(InputError) as caught:
+        compose([name.replace("/", "="), f"hydra.searchpath=['file://{tmp_path}']"])
+    message = str(caught.value)
+    assert 1 <= len(message.splitlines()) <= 5 and all(needle in message for needle in needles)
+
+
+def test_what_a_key_takes_is_one_list_with_one_or() -> None:
+    sentences = list(map(validate.takes, validate.keys()))
+    assert [text for text in sentences if text.count(" or ") > 1] == [] and len(sentences) > 50
+
+
+def test_the_parts_that_messages_name_are_those_that_there_are() -> None:
+    assert tuple(PARTS) == validate.PARTS
+
+
+def test_the_largest_entropy_bonus_is_taken() -> None:
+    assert compose(["entropy_bonus=1000"]).entropy_bonus == 1000
 
 
 def test_many_faults_stay_within_five_lines() -> None:

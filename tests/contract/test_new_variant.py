@@ -65,13 +65,19 @@ def test_a_new_baseline_runs_from_its_method_line_to_its_picture_and_is_explaine
     [
         (
             "def f(r): return r.nanmean()[None, None, None]",
-            r"shape (1, 1, 1); it must be one that fits (Q, G) = (2, 3)",
+            "shape (1, 1, 1); it must fit (Q, G) = (4, 3), such as (4, 1)",
         ),
-        ("def f(r): return r.mean(dim=1)", "shape (2,); it must be one that fits"),
-        ("def f(r): return 1 / (r - r)", "not finite for rewards"),
-        ("def f(r): return 0.5", "must return a tensor, not float"),
+        ("def f(r): return r.nanmean(dim=1)", "shape (4,); it must fit"),
+        ("def f(r): return r.nanmean()", "shape (); it must fit"),
+        ("def f(r): return 1 / (r - r)", "gives inf for a group with the rewards [1, 0, 0.5]"),
+        ("def f(r): return r.mean(dim=1, keepdim=True)", "gives nan for a group with the rewards [1, nan, 0]"),
+        ("def f(r): return 0.5", "must return a tensor of floating-point numbers, not float"),
+        ("def f(r): return r > 0", "not one of torch.bool"),
+        ("def f(r): return r + 0j", "not one of torch.complex128"),
+        ("def f(r): raise ValueError('one\\ntwo\\n' * 30)", "raised ValueError: one"),
+        ("def f(r): raise SystemExit(3)", "raised SystemExit: 3"),
         ("def f(r): return r.no_such()", "own_baseline.py, line 1"),
-        ("def f(r, more): return r", "raised TypeError"),
+        ("def f(r, more): return r", "raised TypeError: f() missing 1 required positional argument"),
         ("f = 3", "is int, not a function"),
         ("def g(r): return r", 'has no "f"'),
     ],
@@ -86,6 +92,65 @@ def test_a_function_that_does_not_fit_is_told_before_anything_is_sampled(tmp_pat
     message = str(caught.value)
     assert message.startswith("advantage.baseline: ") and said in message and len(message.splitlines()) <= 2
     assert "own_baseline:f" not in algorithm.BASELINES
+
+
+def own(tmp_path, monkeypatch, **bodies):
+    """Configurations with functions of a module written here, plugged in until the test ends."""
+    (tmp_path / "own_parts.py").write_text("\n".join(bodies.values()) + "\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_parts", raising=False)
+    for known in (algorithm.BASELINES, algorithm.SCALES, algorithm.LOSS_NORMS):
+        for name in [name for name in known if name.startswith("own_parts:")]:
+            del known[name]
+    names = {"baseline": "group_mean", "scale": "none", "kind": "sequence_mean"}
+    names |= {name: f"own_parts:{name}" for name in bodies}
+    plug_in(AdvantageConfig(names["baseline"], names["scale"], 0, 0.0), LossNormConfig(names["kind"], None))
+    return names
+
+
+def test_what_only_a_real_rollout_shows_is_told_with_the_key(tmp_path, monkeypatch):
+    names = own(
+        tmp_path, monkeypatch, baseline="def baseline(r):\n    return r.nanmean(1, keepdim=True) / (r.shape[1] < 8)"
+    )
+    with pytest.raises(
+        InputError, match="advantage.baseline: own_parts:baseline gives inf for a group with the rewards"
+    ):
+        algorithm.advantages(torch.tensor([[1.0, 0] * 4]), names["baseline"], "none")
+
+
+def test_a_function_that_works_in_place_changes_nothing(tmp_path, monkeypatch):
+    names = own(
+        tmp_path, monkeypatch,
+        baseline="def baseline(r):\n    r[r.isnan()] = 0.0\n    return r.mean(1, keepdim=True)",
+        kind="def kind(mask, groups, budget):\n    mask += 1\n    return mask",
+    )  # fmt: skip
+    rewards = torch.tensor([[1.0, torch.nan, 0.5, 0.0]], dtype=torch.float64)
+    found = algorithm.advantages(rewards, names["baseline"], "none")
+    assert found.tolist() == [[0.625, 0.0, 0.125, -0.375]] and rewards.isnan().sum() == 1
+    mask = torch.tensor([[True, False], [False, False]])
+    norm = algorithm.loss_norm(mask, torch.tensor([0, 0]), names["kind"], 4.0)
+    assert norm.tolist() == [[2.0, 0.0], [0.0, 0.0]] and mask.sum() == 1  # outside the mask nothing weighs
+
+
+def test_a_norm_must_have_the_masks_shape_and_no_negative_numbers(tmp_path, monkeypatch):
+    with pytest.raises(InputError, match=r"shape \(3, 1\); it must be \(N, T\) = \(3, 2\)"):
+        own(
+            tmp_path,
+            monkeypatch,
+            kind="def kind(mask, groups, budget): return 1 / mask.sum(1, keepdim=True).clamp(min=1)",
+        )
+    with pytest.raises(InputError, match="no number of at least 0"):
+        own(tmp_path, monkeypatch, kind="def kind(mask, groups, budget): return -mask")
+
+
+def test_a_scale_may_be_nothing_where_there_is_no_variance(tmp_path, monkeypatch):
+    names = own(
+        tmp_path, monkeypatch, scale="def scale(r, ddof, eps): return (r - r.nanmean(1, True)).abs().nanmean(1, True)"
+    )
+    rewards = torch.tensor([[1.0, 0, 0, 1], [1, 1, 1, 1]])
+    assert algorithm.advantages(rewards, "group_mean", names["scale"]).tolist() == [[1, -1, -1, 1], [0, 0, 0, 0]]
+    with pytest.raises(InputError, match="gives 0 for a group with the rewards .* other than 0"):
+        own(tmp_path, monkeypatch, scale="def scale(r, ddof, eps): return 0 * r")
 
 
 def test_scales_and_loss_norms_are_plugged_in_alike(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 from grpo_runner.errors import InputError
 from grpo_runner.lessons import explain, page
 from grpo_runner.lessons.show import clean
+from grpo_runner.lessons.step import read
+from grpo_runner.lessons.step_table import blocks
 from tests.lessons.folders import ROWS, answer, has, printed, recorded, with_tokens
 
 TAGS = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "p", "b", "code", "section", "div", "table"}
@@ -181,6 +184,55 @@ def test_a_file_that_was_named_and_cannot_be_written_is_an_error(folder):
     with pytest.raises(InputError, match="no question"):
         explain([str(path), "--step", "4", "--question", "q9"])
     assert not (path / "explain").exists()
+
+
+def test_only_a_file_is_replaced(folder, tmp_path):
+    path = folder(rows=recorded())
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "to_pipe").symlink_to(tmp_path / "pipe")
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    # never a real device here: code without the check would replace it for the whole machine
+    for place in (tmp_path / "pipe", tmp_path / "to_pipe", tmp_path / "circle"):
+        with pytest.raises(InputError, match=f"--html {place}: what is there is no file") as error:
+            explain([str(path), "--step", "4", "--html", str(place)])
+        assert "\n" not in str(error.value)
+    assert (tmp_path / "pipe").is_fifo() and (tmp_path / "to_pipe").is_symlink()
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_is_followed(folder, tmp_path, there):
+    path, real, link = folder(rows=recorded()), tmp_path / "elsewhere" / "real.html", tmp_path / "link.html"
+    real.parent.mkdir()
+    if there:
+        real.write_text("before")
+    link.symlink_to(real)
+    text = printed(str(path), "--step", "4", "--html", str(link))
+    assert link.is_symlink() and not real.is_symlink() and "<h1>step 4" in real.read_text()
+    assert text.splitlines()[-1].startswith(f"page: {link} (")
+
+
+def test_the_widest_table_fits_a_window_of_1200_pixels(folder):
+    """Four objectives with small weights, and ranges of ratios; measured in DejaVu Sans, which is wider than most."""
+    from matplotlib import get_data_path
+    from PIL import ImageFont
+
+    texts = ["t"] * 40
+    trained = {"ratio": [0.873456 + i / 110 for i in range(40)], "kl_coefficient": [-1.23456e-07] * 40}
+    rows = [
+        with_tokens(answer(0, sample, 1 / 3 if sample % 2 else 1, 40), texts, [-1.2e-05] * 40, **trained)
+        for sample in range(8)
+    ]
+    path = folder(rows=rows, overrides=["loss_norm=token_mean", "max_new_tokens=2000"])
+    made(path)
+    css = page.CSS
+    size, padding = (16 * float(re.search(rule, css)[1]) for rule in (r"table\{.*font-size:([.\d]+)rem",
+                                                                       r"th,td\{.*padding:[.\d]+rem ([.\d]+)rem"))  # fmt: skip
+    font = ImageFont.truetype(f"{get_data_path()}/fonts/ttf/DejaVuSans.ttf", size)
+    parts = blocks(read(path, 4), 0)
+    columns = [cells for part in parts for cells in zip(part.names, *part.cells, strict=True)]
+    assert len(columns) == 14
+    width = sum(max(font.getlength(cell) for cell in cells) + 2 * padding + 1 for cells in columns)
+    assert width < 1200 - 15 - 2 * 24  # the scroll bar, and the page's padding
 
 
 def test_a_step_of_8_questions_with_8_answers_of_30_tokens_is_small(folder):

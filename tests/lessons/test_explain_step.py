@@ -15,7 +15,7 @@ from grpo_runner.lessons.show import clean, compact, signed
 from grpo_runner.lessons.step import read, weigh_all
 from grpo_runner.lessons.step_view import shade
 from tests.helpers import changed
-from tests.lessons.folders import ROWS, answer, has, printed
+from tests.lessons.folders import ROWS, answer, has, printed, recorded
 
 
 def test_each_answer_under_the_runs_objective_and_the_three(folder):
@@ -124,6 +124,15 @@ def test_a_step_that_is_not_there_is_refused_in_one_line(folder, words, said):
         {"rows": [{**row, "tokens": 0} for row in ROWS]},
         {"rows": [{**row, "completion": None} for row in ROWS]},
         {"rows": [[1]]},
+        {"rows": [{**row, "reward": 1e308} for row in ROWS]},
+        {"rows": [{**row, "reward": "1"} for row in ROWS]},
+        {"rows": [{**row, "advantage": "1"} for row in ROWS]},
+        *(
+            {"rows": [{**recorded()[0], key: [1e308] * 3}, *recorded()[1:]]}
+            for key in ("coefficient", "ratio", "kl", "kl_coefficient")
+        ),
+        {"rows": [{**recorded()[0], "coefficient": [-1.1e30] * 3}, *recorded()[1:]]},
+        {"data": zstandard.ZstdCompressor().compress(b"[" * 100_000)},
         {"data": b"no zstd"},
         {"data": zstandard.ZstdCompressor().compress(b"x" * 10_000 + b"\n")[:-3]},
     ],
@@ -131,6 +140,11 @@ def test_a_step_that_is_not_there_is_refused_in_one_line(folder, words, said):
 def test_damaged_texts_are_named(folder, broken):
     with pytest.raises(InputError, match="damaged|missing"):
         explain([str(folder(**broken)), "--step", "4"])
+
+
+def test_large_figures_that_a_run_can_leave_are_shown(folder):
+    rows = [{**recorded()[0], "coefficient": [1e30] * 3, "ratio": [1e30] * 3, "kl": [1e30] * 3}, *recorded()[1:]]
+    assert "coefficient +1e+30" in printed(str(folder(rows=rows)), "--step", "4")
 
 
 def test_texts_cannot_steer_the_terminal(folder):

@@ -11,6 +11,7 @@ import torch
 from grpo_runner.algorithm import weigh
 from grpo_runner.objectives import NAMED, preset
 from grpo_runner.policy.batch import Batch
+from grpo_runner.policy.models import attach_lora
 from grpo_runner.policy.probe import probe
 from grpo_runner.policy.update import Trainer
 from tests.helpers import changed, random_groups, tiny_llama
@@ -82,21 +83,65 @@ def test_objectives_that_differ_by_a_factor_share_a_backward_pass(monkeypatch):
     assert len(passes) == 2 * 2  # two questions with weight, two directions each, of five objectives
 
 
+def dropping(**parts):
+    """A trainer of a policy whose adapter has dropout, with values in B."""
+    config = changed(CONFIG, lora__dropout=0.3, beta__value=0.0, **parts)
+    model = attach_lora(tiny_llama(0), config.lora, 0).double().eval()
+    draw = torch.Generator().manual_seed(1)
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            parameter.data = torch.randn(parameter.shape, generator=draw, dtype=torch.float64) * 0.2
+    return Trainer(model, 0, config, CPU, autocast=False)
+
+
 def test_nothing_is_left_behind():
     """No gradient, no moved generator, the same parameters, and the update that follows is the same to the last bit."""
     batch, parts = Batch.of(random_groups(3, 4)), [torch.arange(12)]
     results = []
     for probed in (True, False):
-        torch.manual_seed(5)
-        trainer = Trainer(lora_model(), 0, changed(CONFIG, lora__dropout=0.3), CPU, autocast=False)
+        trainer = dropping()
         made = weigh(REWARDS, batch.mask_NT, parts, preset("grpo", 0, 0.0, 16.0))
+        torch.manual_seed(5)
         if probed:
+            before = {name: parameter.detach().clone() for name, parameter in trainer.model.named_parameters()}
             probe(trainer, batch, weights_of(batch), 0)
             assert all(parameter.grad is None for parameter in trainer.named.values())
+            assert all(torch.equal(before[name], value) for name, value in trainer.model.named_parameters())
+            assert not any(module.training for module in trainer.model.modules())
+        drawn = torch.rand(3)
         trainer.update(batch, parts, made.weights_NT, made.norm_NT, 0)
-        results.append(({name: p.detach().clone() for name, p in trainer.named.items()}, torch.rand(3)))
+        results.append(({name: p.detach().clone() for name, p in trainer.named.items()}, drawn, torch.rand(3)))
     assert all(torch.equal(results[0][0][name], results[1][0][name]) for name in results[0][0])
-    assert torch.equal(results[0][1], results[1][1])
+    assert torch.equal(results[0][1], results[1][1]) and torch.equal(results[0][2], results[1][2])
+
+
+def test_dropout_in_the_probe_is_a_function_of_seed_and_step():
+    """Each objective is under the same draws, other ones at another step or seed; without any it is another gradient."""
+    batch = Batch.of(random_groups(3, 4))
+
+    def norms(step, **parts):
+        return probe(dropping(**parts), batch, weights_of(batch), step).norm
+
+    first = norms(0)
+    torch.manual_seed(17)  # whatever the generator stands at
+    assert norms(0) == first
+    plain = probe(Trainer(lora_model(), 0, CONFIG, CPU, autocast=False), batch, weights_of(batch), 0).norm
+    for other in (norms(1), norms(0, seed=CONFIG.seed + 1), plain):
+        assert abs(other["grpo"] / first["grpo"] - 1) > 1e-3
+
+
+def test_the_probe_computes_in_the_updates_precision():
+    """bfloat16 under autocast, as in full fine-tuning: its gradient is the one that the update then takes."""
+    batch, parts, norms = Batch.of(random_groups(1, 4)), [torch.arange(4)], {}
+    rewards = REWARDS[:1]
+    made = weigh(rewards, batch.mask_NT, parts, preset("grpo", 0, 0.0, 16.0))
+    config = changed(CONFIG, beta__value=0.0, lora__enabled=False, optim__microbatch_tokens=1)
+    for autocast in (True, False):
+        trainer = Trainer(tiny_llama(2, dtype=torch.float32), 0, config, CPU, autocast=autocast)
+        norms[autocast] = probe(trainer, batch, weights_of(batch, rewards, ("grpo",)), 0).norm["grpo"]
+        update = trainer.update(batch, parts, made.weights_NT, made.norm_NT, 0)
+        assert norms[autocast] == pytest.approx(update.grad_norm, rel=1e-5)
+    assert abs(norms[True] / norms[False] - 1) > 1e-4  # negative control: bfloat16 is seen
 
 
 def test_gradient_checkpointing_gives_the_same_probe():

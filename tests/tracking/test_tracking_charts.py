@@ -189,6 +189,18 @@ def test_many_different_advantages_get_a_few_lines(fake):
     assert len(length.weight_by_length(as_table(rows), "sequence_mean", 32.0).axes[0].lines) == 5
 
 
+@pytest.mark.parametrize("size, bars", [(2, 0), (3, 1), (8, 1)])
+def test_the_colour_bar_of_A_has_some_ticks_and_is_left_out_for_a_single_value(fake, size, bars):
+    """Of two answers with unlike rewards |A| is 1; of three it is √2/2 and √2."""
+    figure = length.weight_by_length(
+        as_table(fake.job(30, preset("grpo", 0, 0.0, 32.0), size=size)), "sequence_mean", 32.0
+    )
+    charts.png(figure)
+    assert len(figure.axes) == 2 + bars
+    assert all(len(shown_ticks(bar.yaxis)) >= 3 for bar in figure.axes[2:])
+    assert ("|A| = 1 throughout" in figure.get_supxlabel()) == (size == 2)
+
+
 # --- cumulative weight
 
 
@@ -201,7 +213,7 @@ def test_classes_are_cut_at_one_and_two_thirds():
 
 def test_cumulative_shares_of_a_worked_run(fake):
     """Step 0: hard 1, easy 3; step 1: medium 4; step 3: hard 2, easy 0."""
-    base = fake.questions(0)[0] | {"weight_grpo": None, "weight_dr_grpo": 1.0}
+    base = fake.questions(0)[0] | {"weight_grpo": 0.0, "weight_dr_grpo": 1.0}
     given = [(0, 1, 1.0), (0, 8, 3.0), (1, 4, 4.0), (3, 2, 2.0), (3, 6, 0.0)]
     table = as_table([base | {"step": step, "slot": i, "successes": right, "weight": weight}
                       for i, (step, right, weight) in enumerate(given)])  # fmt: skip
@@ -214,7 +226,7 @@ def test_cumulative_shares_of_a_worked_run(fake):
     assert [line.get_ydata().tolist() for line in left.lines] == [[1, 1, 3], [0, 4, 4], [3, 3, 3]]
     own, dr_grpo = right.lines[:3], right.lines[3:]
     assert [line.get_ydata()[-1] for line in own] == pytest.approx([0.3, 0.4, 0.3])
-    # the column of GRPO is null throughout: no lines; Dr. GRPO's are dotted, a weight of 1 for each of the rows
+    # GRPO would have given nothing: no lines; Dr. GRPO's are dotted, a weight of 1 for each of the rows
     assert [line.get_ydata()[-1] for line in dr_grpo] == pytest.approx([0.4, 0.2, 0.4])
     assert {line.get_linestyle() for line in dr_grpo} == {":"}
 
@@ -229,6 +241,74 @@ def test_the_reference_that_is_in_use_is_not_drawn_twice(fake, name, other, styl
     assert words[3] == f"share under the objective in use (what {mine} would have given is the same)"
     assert words[4] == f"share that {other} would have given the same answers"
     assert words[0].startswith("hard: p ≤ 1/3 (") and words[2].startswith("easy: p ≥ 2/3 (")
+
+
+def words_of(figure) -> list[str]:
+    return [text.get_text() for text in figure.legends[0].get_texts() if text.get_text()]
+
+
+@pytest.mark.parametrize("lacking", [("weight_grpo", "weight_dr_grpo"), ("weight_grpo",), ("weight_dr_grpo",)])
+@pytest.mark.parametrize("steps", [1, 5, 20])
+def test_a_share_that_some_rows_do_not_record_is_left_out_and_said_to_be(fake, lacking, steps):
+    """A run of before the columns that was gone on from: a null is not a weight of 0."""
+    rows = fake.job(20, preset("grpo", 0, 0.0, 32.0, "constant"))
+    labels = {"weight_grpo": "GRPO", "weight_dr_grpo": "Dr. GRPO"}
+    old = [row | (dict.fromkeys(lacking) if row["step"] < steps else {}) for row in rows]
+    figure = cumulative.cumulative_weight(as_table(old))
+    others = [name for name in labels if name not in lacking]
+    assert len(figure.axes[1].lines) == 3 + 3 * len(others)
+    said = f"without what {' and '.join(labels[name] for name in lacking)} would have given: some rows, of an older run"
+    assert words_of(figure)[-1].startswith(said)
+    whole = cumulative.cumulative_weight(as_table(rows))
+    assert len(whole.axes[1].lines) == 9 and not any("older run" in text for text in words_of(whole))
+
+
+def test_both_references_that_are_the_same_are_said_once_and_the_classes_stay_in_one_column(fake):
+    rows = [row | {"weight_dr_grpo": row["weight"]} for row in fake.job(20, preset("grpo", 0, 0.0, 32.0))]
+    figure = cumulative.cumulative_weight(as_table(rows))
+    assert words_of(figure)[3:] == [
+        "share under the objective in use (what GRPO and Dr. GRPO would have given is the same)"
+    ]
+    assert len(figure.legends[0].get_texts()) == 6  # three rows in two columns
+
+
+def test_lines_at_the_edges_of_a_panel_are_whole(fake):
+    rows = [row | {"successes": 0} for row in fake.job(5, preset("grpo", 0, 0.0, 32.0))]
+    left, right = cumulative.cumulative_weight(as_table(rows)).axes[:2]
+    assert right.lines[0].get_ydata()[-1] == 1 and right.lines[2].get_ydata()[-1] == 0
+    for axes in (left, right):
+        data = np.concatenate([line.get_ydata() for line in axes.lines])
+        low, high = axes.get_ylim()
+        assert low <= np.nanmin(data) - 0.01 * (high - low) and high >= np.nanmax(data) + 0.01 * (high - low)
+
+
+def shown_ticks(axis) -> list[float]:
+    low, high = sorted(axis.get_view_interval())
+    return [place for place in axis.get_majorticklocs() if low <= place <= high]
+
+
+def test_one_step_has_one_tick_and_one_of_anything_no_plural(fake):
+    rows = [row | {"step": 3} for row in fake.job(1, preset("grpo", 0, 0.0, 32.0), questions=1, seed=3)]
+    table, norm = as_table(rows), LossNormConfig(kind="sequence_mean", divisor=None)
+    shares, weights = cumulative.cumulative_weight(table), charts.weight_scatter(table, config(), norm)
+    by_length = length.weight_by_length(table, "sequence_mean", 32.0)
+    for figure in (shares, weights, by_length):
+        charts.png(figure)
+        assert "1 question, asked 1 time in step 3" in figure.get_suptitle()
+    assert [shown_ticks(axes.xaxis) for axes in shares.axes[:2]] == [[3], [3]]
+    assert shown_ticks(weights.axes[2].yaxis) == [3]  # the colour bar
+    assert "hard: p ≤ 1/3 (1 group)" in words_of(shares) and by_length.axes[0].get_title() == "Right answers: 1 group"
+    assert weights.axes[0].get_legend().get_texts()[-1].get_text() == "measured (a dot: one group)"
+    figure = probe.probe_cosines([fake.probe(3)])
+    assert shown_ticks(figure.axes[0].xaxis) == [3] and "dots: 1 group;" in figure.axes[1].get_title()
+    assert "1 probe on one step's answers" in figure.get_suptitle()
+    partial = charts.weight_scatter(as_table([rows[0] | {"included": 7}]), config(), norm)
+    assert "1 group with answers left out" in partial.get_suptitle()
+
+
+def test_control_two_steps_have_two_ticks_and_plurals(fake):
+    figure = cumulative.cumulative_weight(job_table(fake, 2))
+    assert shown_ticks(figure.axes[0].xaxis) == [0, 1] and "times in steps 0 to 1" in figure.get_suptitle()
 
 
 def test_between_the_two_both_references_are_drawn(fake):
@@ -261,6 +341,21 @@ def test_the_probe_draws_every_pair_and_the_groups_that_have_a_cosine(fake):
     assert dots.tolist() == [[0.25, 0.9], [0.25, pytest.approx(0.87)], [0.25, pytest.approx(0.84)]]
     assert right.lines[0].get_xydata().tolist() == [[0.25, pytest.approx(0.87)]]  # the median
     assert "GRPO ~ Dr. GRPO" in right.get_title()
+
+
+def test_of_many_objectives_the_pairs_with_the_first_are_drawn(fake):
+    names = ["dr_grpo", "grpo", "rloo", "no_std", "no_length_norm"]
+    pairs = [f"{a}~{b}" for i, a in enumerate(names) for b in names[i + 1 :]]
+    row = fake.probe(0) | {"cosine": dict.fromkeys(pairs, 0.5)}
+    figure = probe.probe_cosines([row])
+    left = figure.axes[0]
+    assert left.get_title() == "Of the whole step, the pairs with Dr. GRPO"
+    assert [line.get_label() for line in left.lines] == [probe.pair_label(f"dr_grpo~{name}") for name in names[1:]]
+    # one more probe, gone on with two other objectives: GRPO is in both
+    other = fake.probe(3) | {"cosine": {"grpo~rloo": 0.5}}
+    left = probe.probe_cosines([row, other]).axes[0]
+    assert left.get_title() == "Of the whole step, the pairs with GRPO" and len(left.lines) == 4
+    assert probe.probe_cosines([fake.probe(0)]).axes[0].get_title() == "Of the whole step, every pair"
 
 
 def test_a_probe_of_nothing_and_one_of_other_objectives_can_be_drawn(fake):

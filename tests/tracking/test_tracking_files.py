@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import resource
@@ -12,7 +13,7 @@ import pytest
 import zstandard
 
 from grpo_runner.errors import InputError, MachineError, NonFiniteError
-from grpo_runner.tracking import LocalTracker, Trackers, jsonl
+from grpo_runner.tracking import LocalTracker, Trackers, check_record, jsonl
 from grpo_runner.tracking.local import wants_completions
 
 pytestmark = pytest.mark.usefixtures("no_drawing")
@@ -169,6 +170,134 @@ def test_a_line_spoilt_in_the_middle_is_named(make_config, fake):
     with pytest.raises(InputError, match=r"metrics\.jsonl, line 2 is not a row") as raised:
         LocalTracker().start(config, 3)
     assert str(raised.value).count("\n") < 3
+
+
+def without(path: Path, *lines: int) -> None:
+    """The file without these lines, counted from 0."""
+    kept = [line for place, line in enumerate(path.read_bytes().splitlines(keepends=True)) if place not in lines]
+    path.write_bytes(b"".join(kept))
+
+
+def spoilt(path: Path, line: int, by: bytes = b"oops") -> None:
+    lines = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\n".join([*lines[:line], by, *lines[line + 1 :]]))
+
+
+def refused(config, first: int) -> str:
+    """What check_record says, as `start` does; neither changes a byte."""
+    before = snapshot(config)
+    with pytest.raises(InputError) as raised:
+        check_record(config, first)
+    with pytest.raises(InputError) as again:
+        LocalTracker().start(config, first)
+    message = str(raised.value)
+    assert str(again.value) == message and 1 < len(message.splitlines()) <= 3 and "another run_name" in message
+    assert snapshot(config) == before
+    return message
+
+
+def six_steps(make_config, fake, finish=None):
+    """Steps 0 to 5 with a probe at 0 and 3, its figures in metrics.jsonl as the loop writes them."""
+    config, tracker = make_config(), LocalTracker()
+    given = tracker.step
+    tracker.step = lambda step, row: given(step, row | ({"probe/norm/grpo": None} if step % 3 == 0 else {}))
+    fake.drive(tracker, config, None, 6, finish=finish)
+    return config, Path(config.run_dir)
+
+
+@pytest.mark.parametrize("finish", [None, "failed"])
+@pytest.mark.parametrize("first", [0, 1, 5, 6])
+def test_a_whole_record_is_found_to_be_so_and_not_touched(make_config, fake, first, finish):
+    config, _ = six_steps(make_config, fake, finish)
+    before = snapshot(config)
+    check_record(config, first)
+    assert snapshot(config) == before
+
+
+@pytest.mark.parametrize(
+    "name, line", [("metrics.jsonl", 4), ("questions.jsonl", 9), ("evals.jsonl", 1), ("probe.jsonl", 1)]
+)
+@pytest.mark.parametrize("by", [b"oops", b'{"step": 1}', b'{"step": "1"}', b"{}"])
+def test_a_broken_line_is_found_before_anything_is_changed(make_config, fake, name, line, by):
+    config, root = six_steps(make_config, fake)
+    spoilt(root / name, line, by)
+    if by == b'{"step": 1}' and name in ("metrics.jsonl", "evals.jsonl"):  # a row, and the one that it replaced is lost
+        assert re.search(rf"{name} holds 5 of the 6|{name}, step 2: the evaluation", refused(config, 6))
+    else:
+        assert f"{name}, line {line + 1} is not a row" in refused(config, 6)
+    LocalTracker().start(config, None)  # begins anew, and needs nothing of it
+
+
+@pytest.mark.parametrize("row", [
+    {"cosine": [1]}, {"cosine": {"a~b": "1"}}, {"cosine": {}, "groups": 3}, {"cosine": {}, "groups": [1]},
+    {"cosine": {}, "groups": [{"cosine": 1}]}, {"cosine": {}, "groups": [{"success_rate": "1"}]},
+])  # fmt: skip
+def test_a_row_that_the_picture_of_the_probe_cannot_take_is_named(make_config, fake, row):
+    config, root = six_steps(make_config, fake)
+    spoilt(root / "probe.jsonl", 0, json.dumps({"step": 0} | row).encode())
+    assert "probe.jsonl, line 1 is not a row" in refused(config, 6)
+
+
+@pytest.mark.parametrize("name, lines, said", [
+    ("metrics.jsonl", [2], "metrics.jsonl holds 5 of the 6 steps that were made: the record of step 2 is lost"),
+    ("metrics.jsonl", range(6), "metrics.jsonl holds 0 of the 6 steps that were made: the record of step 0 and others is"),
+    ("questions.jsonl", range(4, 8), "questions.jsonl holds 5 of the 6 steps"),
+    ("questions.jsonl", [4], "questions.jsonl, step 1: slot 0 of its questions is lost"),
+    ("questions.jsonl", [6], "questions.jsonl, step 1: slot 2 of its questions is lost"),
+    ("questions.jsonl", [23], "questions.jsonl, step 5: slot 3 of its questions is lost"),
+    ("probe.jsonl", [1], "probe.jsonl, step 3: the probe that metrics.jsonl has figures of is lost"),
+    ("evals.jsonl", [1], "evals.jsonl, step 2: the evaluation"),
+])  # fmt: skip
+def test_lost_rows_are_named(make_config, fake, name, lines, said):
+    config, root = six_steps(make_config, fake)
+    without(root / name, *lines)
+    assert said in refused(config, 6)
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "questions.jsonl", "probe.jsonl", "evals.jsonl"])
+def test_lost_files_are_named_and_what_comes_after_the_checkpoint_may_be_lost(make_config, fake, name):
+    config, root = six_steps(make_config, fake)
+    without(root / "metrics.jsonl", 5)
+    without(root / "questions.jsonl", 20, 21)
+    check_record(config, 5)
+    (root / name).unlink()
+    assert name.split(".")[0] in refused(config, 5)
+
+
+def test_further_questions_of_a_step_are_in_order_and_a_gap_among_them_is_seen(make_config, fake):
+    """Dynamic sampling: a step has more rows than questions_per_step."""
+    config, tracker = make_config(), LocalTracker()
+    tracker.start(config, None)
+    tracker.evaluation(0, fake.evaluation(0))
+    tracker.questions(0, fake.questions(0, 7))
+    tracker.step(0, fake.metrics(0))
+    check_record(config, 1)
+    without(Path(config.run_dir) / "questions.jsonl", 5)
+    assert "step 0: slot 5 of its questions is lost" in refused(config, 1)
+
+
+def test_a_probe_that_was_switched_on_later_lacks_nothing(make_config, fake):
+    config = make_config()
+    tracker = LocalTracker()
+    tracker.start(config, None)
+    for step in range(6):
+        if step % 2 == 0:
+            tracker.evaluation(step, fake.evaluation(step))
+        tracker.questions(step, fake.questions(step))
+        if step == 4:
+            tracker.probe(step, fake.probe(step))
+        tracker.step(step, fake.metrics(step) | ({"probe/norm/grpo": 1.0} if step == 4 else {}))
+    probing = dataclasses.replace(config, tracking=dataclasses.replace(config.tracking, probe_every=2))
+    check_record(probing, 6)
+    (Path(config.run_dir) / "probe.jsonl").unlink()
+    check_record(probing, 4)
+    assert "probe.jsonl, step 4" in refused(probing, 6)
+
+
+def test_a_run_without_evaluations_lacks_none(make_config, fake):
+    config, root = six_steps(make_config, fake)
+    (root / "evals.jsonl").unlink()
+    check_record(dataclasses.replace(config, evaluation=dataclasses.replace(config.evaluation, every=0)), 6)
 
 
 def test_completions_of_every_nth_step_are_read_back(make_config, fake):

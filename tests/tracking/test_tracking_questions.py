@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -139,6 +141,48 @@ def test_a_spoilt_line_in_the_middle_is_named(tmp_path, fake):
         read_questions(tmp_path)
 
 
+@pytest.mark.parametrize("spoil, said", [
+    (lambda row: {"step": 1}, "has no slot"),
+    (lambda row: row | {"slot": None}, "has no slot"),
+    (lambda row: row | {"slot": 1.5}, "its slot is no whole number"),
+    (lambda row: row | {"slot": True}, "its slot is no whole number"),
+    (lambda row: row | {"slot": 2**70}, "its slot is no whole number"),
+    (lambda row: row | {"question": 7}, "its question is no text"),
+    (lambda row: row | {"question": "\ud800"}, "its question is no text"),
+    (lambda row: row | {"weight": "1"}, "its weight is no finite number"),
+    (lambda row: row | {"weight_grpo": [1.0]}, "its weight_grpo is no finite number"),
+    (lambda row: row | {"weight": 10**400}, "its weight is no finite number"),
+    (lambda row: row | {"step": 1.0}, "a JSON object with a step"),
+    (lambda row: row | {"kl": float("nan")}, "a JSON object with a step"),
+])  # fmt: skip
+def test_a_line_that_no_run_wrote_is_one_message_and_no_traceback(tmp_path, fake, spoil, said):
+    fill(tmp_path, range(2), fake)
+    journal = tmp_path / "questions.jsonl"
+    lines = journal.read_text().splitlines()
+    lines[5] = json.dumps(spoil(json.loads(lines[5])))
+    journal.write_text("\n".join(lines) + "\n")
+    with pytest.raises(InputError, match=rf"questions\.jsonl, line 6 is not a row of this run \(.*{said}\)") as raised:
+        read_questions(tmp_path)
+    assert str(raised.value).count("\n") == 1
+
+
+def test_brackets_without_end_are_no_row_either(tmp_path):
+    (tmp_path / "questions.jsonl").write_text("[" * 100_000 + "\n")
+    with pytest.raises(InputError, match="line 1 is not a row"):
+        read_questions(tmp_path)
+
+
+def test_a_journal_of_an_older_run_is_read_with_nulls(tmp_path, fake):
+    fill(tmp_path, range(1), fake)
+    journal = tmp_path / "questions.jsonl"
+    rows = [json.loads(line) for line in journal.read_text().splitlines()]
+    old = [{key: value for key, value in row.items() if key not in NEW} for row in rows]
+    journal.write_text("".join(json.dumps(row | {"weight": 1}) + "\n" for row in old))
+    table = read_questions(tmp_path)
+    assert all(table[name].null_count == 4 for name in NEW)
+    assert table["weight"].to_pylist() == [1.0] * 4 and table["slot"].to_pylist() == [0, 1, 2, 3]
+
+
 def test_wrong_columns_are_refused(tmp_path, fake):
     log = fill(tmp_path, range(1), fake)
     row = fake.questions(1)[0]
@@ -252,6 +296,28 @@ def test_a_parquet_file_of_something_else_is_refused(tmp_path, fake):
     pq.write_table(pq.read_table(parquet).drop_columns(["weight"]), parquet)
     with pytest.raises(InputError, match=r"questions\.parquet is not a readable"):
         read_questions(tmp_path)
+
+
+def _cut(parquet: Path) -> None:
+    data = parquet.read_bytes()
+    parquet.write_bytes(data[:40] + b"x" * 200 + data[240:])  # a damaged page, under a footer that is whole
+
+
+def _nulled(parquet: Path) -> None:
+    table = pq.read_table(parquet)
+    place = table.column_names.index("weight")
+    pq.write_table(table.set_column(place, "weight", pa.nulls(table.num_rows, pa.float64())), parquet)
+
+
+@pytest.mark.parametrize("spoil", [_cut, _nulled, lambda parquet: parquet.write_bytes(b"PAR1")])
+def test_what_a_damaged_parquet_file_needs_is_the_file_of_before(tmp_path, fake, spoil):
+    """Removing it would not help: a resume finds the steps missing then."""
+    fill(tmp_path, range(40), fake).finish()
+    spoil(tmp_path / "questions.parquet")
+    with pytest.raises(InputError, match=r"questions\.parquet is not a readable") as raised:
+        read_questions(tmp_path)
+    assert "Put the file back as it was, or give another run_name." in str(raised.value)
+    assert "emove" not in str(raised.value)
 
 
 def test_the_columns_of_a_job_all_have_a_place(tmp_path, fake):

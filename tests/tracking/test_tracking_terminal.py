@@ -148,6 +148,36 @@ def test_a_reader_that_goes_away_stops_nothing(make_config, fake):
     assert len((Path(config.run_dir) / "metrics.jsonl").read_text().splitlines()) == 2
 
 
+GROUP = {"included": 8, "group_size": 8, "reward_mean": 0.1, "reward_std": 0.0}
+LEFT_OUT = GROUP | {"included": 0, "reward_mean": None, "reward_std": None}
+
+
+@pytest.mark.parametrize("rows, said", [
+    ([GROUP], ": in every group, all answers earned the same."),
+    ([GROUP, GROUP | {"reward_std": 1.4e-17}], ": in every group, all answers earned the same."),
+    ([GROUP | {"included": None}], ": in every group, all answers earned the same."),  # an older run
+    ([GROUP, LEFT_OUT], ": in every group, all answers in the update earned the same."),
+    ([GROUP | {"included": 3}], ": in every group, all answers in the update earned the same."),
+    ([LEFT_OUT, LEFT_OUT], ": all answers were left out of the update."),
+    ([GROUP, GROUP | {"reward_std": 0.3}], "."),  # such as an own loss norm of zeros
+    ([GROUP | {"reward_std": None, "reward_mean": None}], "."),
+    ([LEFT_OUT | {"included": None}], "."),
+])  # fmt: skip
+def test_why_nothing_had_weight_is_said_where_the_rows_show_it(make_config, fake, rows, said):
+    screen = console(False)
+    tracker = Trackers([LocalTracker(), Terminal(screen)])
+    tracker.start(make_config(), None)
+    nothing = {"weight": 0.0, "advantage_weight": 0.0}
+    tracker.questions(0, [fake.questions(0)[0] | row | nothing | {"slot": slot} for slot, row in enumerate(rows)])
+    tracker.finish({})
+    assert f"No question had any weight{said}" in screen.file.getvalue().splitlines()
+
+
+@pytest.mark.parametrize(("count", "text"), [(1, "(1 question x 2)"), (4, "(4 questions x 2)")])
+def test_one_question_is_one(count, text):
+    assert text in report.evaluation_line({"questions": count, "samples": 2})
+
+
 def test_messages_keep_their_brackets():
     screen = console(False)
     Terminal(screen).say(r"gold \boxed{[1/2]} of [red]q[/red]")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,7 +17,9 @@ from grpo_runner import compose, run
 from grpo_runner.data import order
 from grpo_runner.errors import InputError
 from grpo_runner.rollout import ENGINES, NativeEngine
+from grpo_runner.train import collect, loop
 from grpo_runner.train.build import token_texts
+from grpo_runner.types import Completion, Finish, Group, Question, Reward, Status, Verdict
 from tests.helpers import changed
 
 SMALL = [
@@ -76,21 +79,91 @@ def test_dynamic_sampling_trains_on_groups_that_differ_and_records_all(tmp_path)
         assert row["weight/total"] == pytest.approx(weight)
 
 
-def test_a_rejected_group_is_as_if_it_had_never_been_sampled(tmp_path):
-    """Half of the questions of a step turned down, or not drawn at all: the same adapter, to the last bit.
+def kept_alone(monkeypatch, leave_out=0):
+    """The loop goes on as if only the groups that were kept had ever been sampled (but for so many of those)."""
+    real = collect.collect
 
-    The control is a run on the kept question alone, which needs a step in which exactly one of the four is kept.
+    def collected(run, step):
+        made, rewards_QG = real(run, step)
+        kept = (~rewards_QG.isnan()).any(dim=1).nonzero().flatten().tolist()
+        kept = kept[: len(kept) - leave_out]
+        groups, verdicts, rewards = (
+            [rows[slot] for slot in kept] for rows in (made.groups, made.verdicts, made.rewards)
+        )
+        return collect.Rollout(groups, verdicts, rewards, made.seconds, made.refills), rewards_QG[kept]
+
+    monkeypatch.setattr(loop, "collect", collected)
+
+
+def adapter(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "adapter" / "adapter_model.safetensors")
+
+
+def test_a_rejected_group_is_as_if_it_had_never_been_sampled(tmp_path, monkeypatch):
+    """Groups of a step turned down, or taken away before anything is made of them: the same adapter, to the last bit.
+
+    A KL is in the loss, which rows without advantage would have a part in, and several optimizer steps are made.
     """
-    found = go(tmp_path / "all", "rollout.dynamic_sampling=1", "steps=1", "data.train_size=4", "beta=0")
-    rows = answers(tmp_path / "all", 0)
-    kept = sorted({line["slot"] for line in rows if line["included"]})
-    assert found.steps == 1 and 0 < len(kept) < 4
-    # with the mean over all 16 responses (dynamic sampling off) the same groups carry weight, scaled by their share
+    one_step = ["rollout.dynamic_sampling=1", "steps=1", "data.train_size=8", "beta=0.1", "loss_norm=token_mean"]
+    one_step += ["optim.updates_per_rollout=3", "optim.lr=0.01"]
+    go(tmp_path / "all", *one_step)
+    found = metrics(tmp_path / "all")[0]
+    assert found["excluded"] > 0 and found["groups/kept"] > 1 and found["updates"] == 3 and found["kl"] > 0
+    made = [adapter(tmp_path / "all")]
+    for name, leave_out in (("alone", 0), ("control", 1)):
+        with monkeypatch.context() as patched:
+            kept_alone(patched, leave_out)
+            go(tmp_path / name, *one_step)
+        row = metrics(tmp_path / name)[0]
+        assert row["excluded"] == 0 and row["groups/kept"] == found["groups/kept"] - leave_out
+        made.append(adapter(tmp_path / name))
+    all_of_it, alone, control = made
+    assert all(torch.equal(all_of_it[name], alone[name]) for name in all_of_it)
+    assert not all(torch.equal(all_of_it[name], control[name]) for name in all_of_it)
+
+
+def test_without_dynamic_sampling_the_same_groups_carry_their_share(tmp_path):
+    """The mean is then over all 16 responses: weights and gradient are those of the kept groups times their share."""
+    go(tmp_path / "all", "rollout.dynamic_sampling=1", "steps=1", "data.train_size=4", "beta=0")
     go(tmp_path / "off", "steps=1", "data.train_size=4", "beta=0")
     on, off = metrics(tmp_path / "all")[0], metrics(tmp_path / "off")[0]
-    share = len(kept) / 4
+    share = on["groups/kept"] / 4
+    assert 0 < share < 1
     assert off["grad_norm"] == pytest.approx(on["grad_norm"] * share, rel=1e-5)
     assert off["weight/total"] == pytest.approx(on["weight/total"] * share, rel=1e-9)
+
+
+def test_each_round_of_refills_has_draws_of_its_own():
+    """Every answer of a step is from other uniforms than every other one, and asking again gives the same ones."""
+    config = changed(compose([*SMALL, "questions_per_step=2", "rollout.dynamic_sampling=3"]), run_dir="unused")
+    questions = [Question(f"q{number}", "", "1") for number in range(10)]
+
+    def drawn(step):
+        rounds = []
+
+        def sample(asked, prompts, size, sampling):
+            rounds.append([sampling.draws(slot, i)[0] for slot in range(len(asked)) for i in range(size)])
+            answers = (Completion((3,), "", (-1.0,), Finish.EOS),) * size
+            return [Group(question, prompt, answers) for question, prompt in zip(asked, prompts, strict=True)]
+
+        def reward_of(groups, verdicts):
+            return [[Reward(0.0, {}) for _ in group.completions] for group in groups]
+
+        run = SimpleNamespace(
+            config=config,
+            questions=questions,
+            prompts=[(1,)] * len(questions),
+            engine=SimpleNamespace(sample=sample),
+            grade=lambda groups: [[Verdict(Status.WRONG)] * len(group.completions) for group in groups],
+            reward_of=reward_of,
+        )
+        collect.collect(run, step)
+        return rounds
+
+    rounds = drawn(5)
+    assert [len(made) for made in rounds] == [8] * 4  # the first round and three further ones
+    assert len({uniform for made in (*rounds, *drawn(6)) for uniform in made}) == 2 * 4 * 8
+    assert drawn(5) == rounds
 
 
 def test_pb020_the_limit_ends_it_with_an_error_that_names_the_keys(tmp_path, monkeypatch):
@@ -183,14 +256,26 @@ def test_soft_overlong_takes_off_what_the_paper_says(tmp_path):
 
 
 def test_the_kl_in_the_reward_is_seen_in_both_rewards(tmp_path):
-    go(tmp_path / "run", "beta=in_reward", "beta.value=0.5", "optim.lr=0.02", "steps=3", "loss_norm=sequence_sum")
-    first, *later = metrics(tmp_path / "run")
-    assert first["kl"] == pytest.approx(0, abs=1e-6) and first["reward/after_kl"] == pytest.approx(first["reward/mean"])
-    assert any(abs(row["reward/after_kl"] - row["reward/mean"]) > 1e-3 for row in later)
-    for row in later:
+    """Truncated answers are masked: they earn a reward, have no KL taken off, and their tokens are not in its mean."""
+    short = ["reward.truncated=mask", "max_new_tokens=8", "loss_norm=sequence_sum"]
+    go(tmp_path / "run", "beta=in_reward", "beta.value=0.5", "optim.lr=0.02", "steps=3", *short)
+    moved = []
+    for row in metrics(tmp_path / "run"):
         rows = answers(tmp_path / "run", row["step"])
-        total = sum(line["parts"]["correct"] - line["reward"] for line in rows)  # β Σ KL
-        assert total / 0.5 / row["tokens/sampled"] == pytest.approx(row["kl"], rel=1e-5, abs=1e-7)
+        included = [line for line in rows if line["included"]]
+        assert 0 < len(included) < len(rows) and row["excluded"] == len(rows) - len(included)
+        assert row["reward/mean"] == pytest.approx(sum(line["parts"]["correct"] for line in rows) / len(rows))
+        assert row["reward/after_kl"] == pytest.approx(sum(line["reward"] for line in included) / len(included))
+        total = sum(line["parts"]["correct"] - line["reward"] for line in included)  # β Σ KL
+        tokens = sum(line["tokens"] for line in included)
+        assert total / 0.5 / tokens == pytest.approx(row["kl"], rel=1e-5, abs=1e-7)
+        moved.append(abs(total / 0.5 / tokens))
+        table = pq.read_table(tmp_path / "run" / "questions.parquet").to_pylist()
+        for line in (line for line in table if line["step"] == row["step"]):
+            mine = [answer for answer in included if answer["slot"] == line["slot"]]
+            each = [(answer["parts"]["correct"] - answer["reward"]) / 0.5 / answer["tokens"] for answer in mine]
+            assert line["kl"] == (pytest.approx(sum(each) / len(each), rel=1e-5, abs=1e-6) if each else None)
+    assert moved[0] < 1e-6 and max(moved) > 1e-3  # nothing at first, and then something
 
 
 @pytest.mark.parametrize("extra", [[], ["rollout=transformers"]])

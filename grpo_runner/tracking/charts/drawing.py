@@ -10,6 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 # told apart with any colour vision (Okabe and Ito 2008)
@@ -38,11 +39,11 @@ def dress(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def whole_numbers(axes: Axes) -> None:
-    """Ticks of the x-axis at whole numbers: steps."""
+def whole_numbers(axis: Axis) -> None:
+    """Ticks of the axis at whole numbers: steps. One step has one tick."""
     from matplotlib.ticker import MaxNLocator
 
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def say_nothing_to_show(axes: Axes, text: str) -> None:
@@ -52,10 +53,17 @@ def say_nothing_to_show(axes: Axes, text: str) -> None:
     axes.set_yticks([])
 
 
+def count(number: float, noun: str) -> str:
+    """1 group, 2 groups."""
+    return f"{number:,.12g} {noun}{'' if number == 1 else 's'}"
+
+
 def asked(table: pa.Table) -> str:
     """How many questions, how many times, in which steps."""
     steps, distinct = column(table, "step"), len(set(table["question_id"].to_pylist()))
-    return f"{distinct:,} questions, asked {table.num_rows:,} times in steps {steps.min():.0f} to {steps.max():.0f}"
+    first, last = f"{steps.min():.0f}", f"{steps.max():.0f}"
+    when = f"step {first}" if first == last else f"steps {first} to {last}"
+    return f"{count(distinct, 'question')}, asked {count(table.num_rows, 'time')} in {when}"
 
 
 def png(figure: Figure) -> bytes:

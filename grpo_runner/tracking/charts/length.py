@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .drawing import GREY, asked, column, dress, new_figure, say_nothing_to_show
+from .drawing import GREY, asked, column, count, dress, new_figure, say_nothing_to_show
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.ticker import Locator
 
 # The weight per token of an answer with |A| = 1: formula and function of (|o|, N, L). N responses share the optimizer
 # batch. A loss norm in which other answers' lengths enter has no curve in |o|, and is not here.
@@ -51,12 +52,12 @@ def weight_by_length(table: pa.Table, kind: str, budget: float) -> Figure:
     figure, *panels = new_figure(5.5)
     formula = _NORMS[kind][0] if kind in _NORMS and batch is not None else None
     if shown.shape[1]:
-        low, high = shown[2].min(), shown[2].max()
+        low, high = float(shown[2].min()), float(shown[2].max())
         scale = LogNorm(low / 1.05, high * 1.05)
         colours = ScalarMappable(scale, "viridis_r")
         limits = [(values.min() / 1.25, values.max() * 1.25) for values in shown[:2]]
     for axes, (side, (length, weight, size)) in zip(panels, sides.items(), strict=True):
-        axes.set_title(f"{side.capitalize()} answers: {length.size:,} groups")
+        axes.set_title(f"{side.capitalize()} answers: {count(length.size, 'group')}")
         axes.set_xlabel("length |o|: mean over the group's answers of this kind (tokens)")
         axes.set_ylabel("weight per token, |A| × loss norm")
         if not length.size:
@@ -73,16 +74,17 @@ def weight_by_length(table: pa.Table, kind: str, budget: float) -> Figure:
                      edgecolors="#333333", linewidths=0.3)  # fmt: skip
         _log_axes(axes, *limits)
         dress(axes)
-    if shown.shape[1]:
+    single = f"{low:.4g}" if shown.shape[1] and high <= low * (1 + 1e-6) else None
+    if shown.shape[1] and single is None:
         bar = figure.colorbar(colours, ax=panels, label="|A| of an answer", pad=0.015)
-        bar.ax.yaxis.set_major_locator(_locator())
+        bar.ax.yaxis.set_major_locator(_locator(low / 1.05, high * 1.05))
         bar.ax.yaxis.set_major_formatter("{x:g}")
         bar.ax.minorticks_off()
     about = (
         " (the median; dots are with their own N)" if batches.size and np.ptp(batches) > 1e-6 * batches.max() else ""
     )
-    values = f"N = {batch:g} answers in the optimizer batch{about}" if batch is not None else ""
-    figure.supxlabel(_explained(formula, kind, values, budget), fontsize=9, color=GREY)
+    values = f"N = {count(batch, 'answer')} in the optimizer batch{about}" if batch is not None else ""
+    figure.supxlabel(_explained(formula, kind, values, budget, single), fontsize=9, color=GREY)
     figure.suptitle(f"What a token weighs by the length of its answer: {asked(table)}\nloss norm: {kind}", fontsize=12)
     return figure
 
@@ -102,25 +104,35 @@ def _levels(sizes: np.ndarray) -> np.ndarray:
     return np.quantile(sizes, [0, 0.25, 0.5, 0.75, 1])
 
 
-def _explained(formula: str | None, kind: str, values: str, budget: float) -> str:
+def _explained(formula: str | None, kind: str, values: str, budget: float, single: str | None) -> str:
     if formula is None:
         why = "the other answers' lengths enter" if kind not in _NORMS else "the record does not say N"
-        return f"a dot: a group in a step; no theory curve: {why}"
+        whole = f"; |A| = {single} throughout" if single else ""
+        return f"a dot: a group in a step; no theory curve: {why}{whole}"
     values += f", L = {budget:g}" if kind == "constant" else ""
     lies = "; a dot with unlike lengths lies off its line" if kind == "sequence_mean" else ""
-    return f"a dot: a group in a step; lines: {formula} for the |A| of their colour, {values}{lies}"
+    which = (
+        f"line: {formula} with |A| = {single} throughout" if single else f"lines: {formula} for the |A| of their colour"
+    )
+    return f"a dot: a group in a step; {which}, {values}{lies}"
 
 
 def _log_axes(axes: Axes, x: tuple[float, float], y: tuple[float, float]) -> None:
     for axis, limits, scale in ((axes.xaxis, x, axes.set_xscale), (axes.yaxis, y, axes.set_yscale)):
         scale("log")
-        axis.set_major_locator(_locator())
+        axis.set_major_locator(_locator(*limits))
         axis.set_major_formatter("{x:g}")
         axis.set_minor_formatter("")
         (axes.set_xlim if axis is axes.xaxis else axes.set_ylim)(*limits)
 
 
-def _locator():
-    from matplotlib.ticker import LogLocator
+def _locator(low: float, high: float) -> Locator:
+    """Ticks of a logarithmic axis at 1, 2 and 5; at more places where fewer than three of those are in its limits."""
+    from matplotlib.ticker import LogLocator, MaxNLocator
 
-    return LogLocator(subs=(1.0, 2.0, 5.0))
+    for subs in ((1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)):
+        locator = LogLocator(subs=subs)
+        ticks = np.asarray(locator.tick_values(low, high))
+        if ((low <= ticks) & (ticks <= high)).sum() >= 3:
+            return locator
+    return MaxNLocator(4)

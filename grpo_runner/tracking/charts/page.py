@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...method import method_name
 from ...schema import RunConfig
 from .cumulative import cumulative_weight
-from .drawing import png
+from .drawing import count, png
 from .length import weight_by_length
 from .probe import probe_cosines
 from .weights import weight_scatter
@@ -34,12 +34,13 @@ logarithmic. Under 1/|o| the lines fall: a token of a long answer counts less. U
     "cumulative_weight": (
         "Cumulative weight of easy, medium and hard questions",
         """The class of a group is by its success rate p at that step: hard p ≤ 1/3, easy p ≥ 2/3. Dashed and dotted,
-the shares that GRPO and Dr. GRPO would have given the same answers; a run of theirs would have had other answers.""",
+the shares that GRPO and Dr. GRPO would have given the same answers, where every group records them; a run of theirs
+would have had other answers.""",
     ),
     "probe": (
         "Cosines between objectives",
         """The gradients of several objectives on the same answers and the same parameters: 1 is the same direction.
-Left, of the whole step; right, of single questions.""",
+Left, of the whole step (of more than four objectives, the pairs with the first); right, of single questions.""",
     ),
 }
 
@@ -64,6 +65,8 @@ def page(config: RunConfig, pictures: Mapping[str, bytes], files: Sequence[str])
     """An HTML page with the pictures in it, nothing to fetch, and links to the files beside it that it is made of."""
     title = escape(f"{config.run_name}: what questions weigh")
     links = " · ".join(f'<a href="{escape(name)}">{escape(name)}</a>' for name in files)
+    size = f"{count(config.steps, 'step')} · {count(config.questions_per_step, 'question')} × "
+    size += count(config.group_size.value, "answer")
     figures = [_figure(name, data) for name, data in pictures.items()]
     text = f"""<!DOCTYPE html>
 <html lang="en">
@@ -79,8 +82,7 @@ figcaption {{ max-width: 52em; }}
 </head>
 <body>
 <h1>{title}</h1>
-<p>{escape(method_name(config))} · seed {config.seed} · {config.steps} steps · {config.questions_per_step} questions ×
-{config.group_size.value} answers a step</p>
+<p>{escape(method_name(config))} · seed {config.seed} · {size} a step</p>
 <p>Made from {links}</p>
 {"".join(figures)}</body>
 </html>

@@ -16,6 +16,7 @@ from .drawing import (
     PURPLE,
     SKY,
     VERMILLION,
+    count,
     dress,
     new_figure,
     say_nothing_to_show,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _COLOURS = (VERMILLION, BLUE, GREEN, PURPLE, ORANGE, SKY)
 _STYLES = ("-", "--", ":", "-.")
 _PAIR = "grpo~dr_grpo"
+_EVERY_PAIR = 4  # objectives at most; of more, only the pairs with the first are drawn
 
 
 def pair_label(pair: str) -> str:
@@ -36,15 +38,17 @@ def pair_label(pair: str) -> str:
 
 
 def probe_cosines(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    """Left, the cosine of every pair by step; right, GRPO with Dr. GRPO question by question against the success rate.
+    """Left, the cosines of the pairs by step; right, GRPO with Dr. GRPO question by question against the success rate.
 
-    rows: of probe.jsonl, at least one. A cosine that is null (a gradient of nothing) is left out. Where no question has
+    rows: of probe.jsonl, at least one. A cosine that is null (a gradient of nothing) is left out. Of more than four
+    objectives, the left panel has the pairs with the first one: all of eight would be 28 lines. Where no question has
     a cosine of GRPO with Dr. GRPO, the right panel takes the first pair that has.
     """
     figure, left, right = new_figure(5.4)
     pairs = list(dict.fromkeys(pair for row in rows for pair in row["cosine"]))
+    shown, title = _shown(rows, pairs)
     some = False
-    for i, pair in enumerate(pairs):
+    for i, pair in enumerate(shown):
         found = [(row["step"], value) for row in rows if (value := row["cosine"].get(pair)) is not None]
         if not found:
             continue
@@ -54,11 +58,11 @@ def probe_cosines(rows: Sequence[Mapping[str, Any]]) -> Figure:
         left.plot(
             steps, values, style, color=_COLOURS[i % len(_COLOURS)], marker="o", ms=3.5, lw=1.4, label=pair_label(pair)
         )
-    left.set_title("Of the whole step, every pair")
+    left.set_title(f"Of the whole step, {title}")
     left.set_xlabel("step")
     left.set_ylabel("cosine of the two gradients")
     if some:
-        whole_numbers(left)
+        whole_numbers(left.xaxis)
         figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     else:
         say_nothing_to_show(left, "no two gradients could be compared")
@@ -74,16 +78,27 @@ def probe_cosines(rows: Sequence[Mapping[str, Any]]) -> Figure:
         places = np.unique(rate)
         medians = [np.median(cosine[rate == place]) for place in places]
         right.plot(places, medians, "--", color=GREY, lw=1.4, marker="_", ms=14, mew=2, zorder=3)
-        explained = f"dots: {cosine.size:,} groups; dashed: median at a success rate"
+        explained = f"dots: {count(cosine.size, 'group')}; dashed: median at a success rate"
         right.set_title(f"{right.get_title()}\n{explained}", fontsize=10)
         right.set_xlim(-0.03, 1.03)
     else:
         say_nothing_to_show(right, "no question's gradients could be compared")
     for axes in (left, right):
         dress(axes)
-    probes = f"{len(rows):,} probe{'s' * (len(rows) > 1)}"
-    figure.suptitle(f"Do the objectives pull the same way? {probes}, each on one step's answers", fontsize=12)
+    probes = count(len(rows), "probe") + (", each" if len(rows) > 1 else "")
+    figure.suptitle(f"Do the objectives pull the same way? {probes} on one step's answers", fontsize=12)
     return figure
+
+
+def _shown(rows: Sequence[Mapping[str, Any]], pairs: Sequence[str]) -> tuple[list[str], str]:
+    """The pairs that are drawn by step, and what they are in words."""
+    names = list(dict.fromkeys(name for pair in pairs for name in pair.split("~")))
+    if len(names) <= _EVERY_PAIR:
+        return list(pairs), "every pair"
+    # a run that was gone on from may have other objectives: the first of those that most probes have
+    probed = [{name for pair in row["cosine"] for name in pair.split("~")} for row in rows]
+    first = max(names, key=lambda name: sum(name in some for some in probed))
+    return [pair for pair in pairs if first in pair.split("~")], f"the pairs with {pair_label(first)}"
 
 
 def _of_groups(groups: Sequence[Mapping[str, Any]], pair: str) -> np.ndarray:

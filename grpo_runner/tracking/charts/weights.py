@@ -10,11 +10,12 @@ import numpy as np
 
 from ...objectives import NAMED
 from ...schema import AdvantageConfig, LossNormConfig
-from .drawing import GREY, asked, column, dress, new_figure
+from .drawing import GREY, asked, column, count, dress, new_figure, whole_numbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.axes import Axes
+    from matplotlib.colorbar import Colorbar
     from matplotlib.figure import Figure
 
 _THEORY = "#d1495b"
@@ -74,7 +75,8 @@ def weight_scatter(table: pa.Table, advantage: AdvantageConfig, loss_norm: LossN
         left.plot(grid, curve, color=_THEORY, lw=1.8, zorder=1, label=label)
     if binary:
         _others(left, grid, advantage, group_size)
-    _dots(left, figure, rate, before, column(table, "step"), "mean step of the dot's questions", "viridis")
+    bar = _dots(left, figure, rate, before, column(table, "step"), "mean step of the dot's questions", "viridis")
+    whole_numbers(bar.ax.yaxis)
     left.set_title("Before the loss norm: Σ|A| of a question")
     left.set_ylabel("advantage weight, Σ|A| over its answers")
 
@@ -95,7 +97,11 @@ def weight_scatter(table: pa.Table, advantage: AdvantageConfig, loss_norm: LossN
         axes.set_ylim(-0.03 * top, top * (1.04 + 0.06 * lines))  # whole dots at zero, the legend above the points
         dress(axes)
         axes.legend(loc="upper right", frameon=False, fontsize=9)
-    note = f"{partial.sum():,} groups with answers left out of the loss may lie off the theory" if partial.any() else ""
+    note = (
+        f"{count(partial.sum(), 'group')} with answers left out of the loss may lie off the theory"
+        if partial.any()
+        else ""
+    )
     figure.suptitle(f"What each question weighs: {asked(table)}\n{note}", fontsize=12)
     return figure
 
@@ -112,23 +118,27 @@ def _others(axes: Axes, grid: np.ndarray, advantage: AdvantageConfig, group_size
             axes.plot(grid, curve, style, color=GREY, lw=1.2, zorder=1, label=label)
 
 
-def _dots(axes: Axes, figure: Figure, x: np.ndarray, y: np.ndarray, colour: np.ndarray, label: str, cmap: str) -> None:
+def _dots(
+    axes: Axes, figure: Figure, x: np.ndarray, y: np.ndarray, colour: np.ndarray, label: str, cmap: str
+) -> Colorbar:
     """One dot a distinct place (y to 6 digits of the axis), area by the number of rows there, colour by their mean."""
     scale = float(np.abs(y).max()) or 1.0
-    places, which, count = np.unique(
+    places, which, rows = np.unique(
         np.round(np.column_stack([x, y / scale]), 6), axis=0, return_inverse=True, return_counts=True
     )
     shown = np.isfinite(colour)
     total = np.bincount(which.ravel(), np.where(shown, colour, 0.0), minlength=len(places))
     mean = total / np.maximum(np.bincount(which.ravel(), shown, minlength=len(places)), 1)
-    size = 14 + 180 * np.sqrt(count / max(count.max(), 30))
-    order = np.argsort(-count, kind="stable")  # small dots on top
+    size = 14 + 180 * np.sqrt(rows / max(rows.max(), 30))
+    order = np.argsort(-rows, kind="stable")  # small dots on top
     dots = axes.scatter(
         places[order, 0], places[order, 1] * scale, s=size[order], c=mean[order], cmap=cmap, alpha=0.75, zorder=2,
         edgecolors="white", linewidths=0.3,
     )  # fmt: skip
-    axes.scatter([], [], s=50, color=GREY, label=f"measured (size: 1 to {count.max():,} groups)")
-    figure.colorbar(dots, ax=axes, label=label, pad=0.015)
+    most = int(rows.max())
+    what = f"size: 1 to {most:,} groups" if most > 1 else "a dot: one group"
+    axes.scatter([], [], s=50, color=GREY, label=f"measured ({what})")
+    return figure.colorbar(dots, ax=axes, label=label, pad=0.015)
 
 
 def _formula(advantage: AdvantageConfig) -> str:
