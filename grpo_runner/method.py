@@ -84,7 +84,9 @@ def _described(config: RunConfig) -> str:
     if between := _BETWEEN.get((*advantage, norm)):
         return between + kl
     own = f"baseline {advantage[0]} and scale {advantage[1]}"  # a variant that no paper here has named
-    return _ADVANTAGES.get(advantage, own) + _NORMS.get(norm, f" with loss norm {norm}") + kl
+    summed = norm == "sequence_sum" and advantage in _SUMMED
+    with_norm = "" if summed else _NORMS.get(norm, f" with loss norm {norm}")
+    return _ADVANTAGES.get(advantage, own) + with_norm + kl
 
 
 _BETWEEN = {
@@ -105,6 +107,7 @@ _ADVANTAGES = {
     ("group_mean", "batch_std"): "the group mean over the step's std",
     ("batch_mean", "none"): "REINFORCE with the step's mean as baseline",
 }
+_SUMMED = {("leave_one_out", "group_std"), ("none", "group_std"), ("none", "none"), ("batch_mean", "none")}
 _NORMS = {
     "constant": "",
     "sequence_mean": " with GRPO's loss norm (each response's length)",

@@ -10,7 +10,7 @@ from rich.text import Text
 
 
 class Method(NamedTuple):
-    """samples: whose answers; coefficient: of a token's ∇log π; command: overrides that compose, None for "not yet"."""
+    """samples: whose answers; coefficient: of a token's ∇log π; command: overrides that compose, None where it does not run here."""
 
     name: str
     samples: str
@@ -54,7 +54,7 @@ METHODS = (
     ),
     Method(
         "REINFORCE", "the policy's", "any", "r, over no |o|", "Sutton & Barto 13.3",
-        "advantage=reinforce loss_norm=constant beta=no_kl",
+        "advantage=reinforce loss_norm=sequence_sum beta=no_kl",
     ),
     Method(
         "DAPO", "G by the policy, refilled till they differ", "rule, overlong penalty",
@@ -77,9 +77,12 @@ METHODS = (
 
 def show(console: Console) -> None:
     """Print the table."""
-    lead = "Every method: gradient = mean over answers of 1/|o| Σ over tokens of coefficient · ∇log π(token)"
+    lead = "Every method's gradient is a mean over answers of Σ over tokens of coefficient · ∇log π(token)"
     console.print(Text(lead, style="bold"))
-    note = "Coefficients stand before the clip. To run one: python -m grpo_runner and the words in colour"
+    note = (
+        "The sum is over |o|, the answer's length, unless a row says otherwise; coefficients stand before the clip. "
+        "To run one: python -m grpo_runner and its last line."
+    )
     console.print(Text(note, style="dim"))
     console.print()
     made = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
@@ -87,7 +90,7 @@ def show(console: Console) -> None:
     made.add_column("answers\nreward", max_width=25)
     made.add_column("coefficient of ∇log π\nsource; what runs it here")
     for method in METHODS:
-        command = Text(method.command, style="cyan") if method.command else Text("not yet", style="italic")
+        command = Text(method.command, style="cyan") if method.command else Text("not here", style="italic")
         last = Text.assemble(method.coefficient, "\n", (method.source, "dim"), "\n", command)
         made.add_row(Text(method.name, style="bold"), f"{method.samples}\n{method.reward}", last)
     console.print(made)

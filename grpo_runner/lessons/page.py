@@ -88,7 +88,7 @@ def _question(step: StepRecord, slot: int, most: float) -> Iterator[str]:
     head = step.rows[rows[0]]
     weight = compact(float(step.columns[0].total_N[rows.start : rows.stop].abs().sum())).lstrip("+")
     recorded = step.question_weights.get(slot)
-    said = f" (questions.parquet: {compact(recorded).lstrip('+')})" if recorded is not None else ""
+    said = f" (as recorded: {compact(recorded).lstrip('+')})" if recorded is not None else ""
     yield f"<section>\n<h2>question {_safe(one_line(head['question_id']))}</h2>"
     yield f'<p class="q">{_safe(head["question"])}</p>'
     yield f'<p class="dim">gold answer {_safe(one_line(str(head.get("gold"))))}, weight {weight}{said}</p>'

@@ -10,12 +10,12 @@ from .step import RUN, StepRecord
 from .tokens import Tokens, mean
 
 EXPLAINED = (
-    "A is the advantage of an answer (RLOO: leave-one-out), and beside it stands the weight of a token, the same for "
-    "all tokens of an answer before clipping and KL."
+    "Under each method: the advantage A of an answer, and what one of its tokens weighs, before the clip and the KL "
+    "term (the same for all of its tokens). RLOO, leave-one-out, sums over an answer and divides by nothing."
 )
 RECORDED = (
-    "As trained, in the last optimizer step that used the token: its coefficient is what multiplied its ∇log π, with "
-    "ratio, clip, importance weight and the KL term of the loss in it."
+    "The coefficient of a token is what its ∇log π was multiplied by when it was trained on: its weight with ratio, "
+    "clip, importance weight and the KL term in it (of several optimizer steps, the last that used it)."
 )
 LEVELS = 20  # steps of a colour
 

@@ -52,7 +52,7 @@ def _question(console: Console, step: StepRecord, slot: int, most: float) -> Non
     head = step.rows[rows[0]]
     weight = compact(float(step.columns[0].total_N[rows.start : rows.stop].abs().sum())).lstrip("+")
     recorded = step.question_weights.get(slot)
-    said = f" (questions.parquet: {compact(recorded).lstrip('+')})" if recorded is not None else ""
+    said = f" (as recorded: {compact(recorded).lstrip('+')})" if recorded is not None else ""
     console.print()
     console.print(
         Text.assemble(

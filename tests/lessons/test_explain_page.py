@@ -89,7 +89,7 @@ def test_the_table_is_the_screens(folder):
     rows = found.rows
     assert rows[0] == "GRPO = this run Dr. GRPO RLOO as trained"
     assert rows[1].startswith("answer reward tokens A a token A a token A a token ratio, mean (range)")
-    assert rows[2] == "1 1 3 +1.0000 +0.0833 +0.5000 +0.00391 +1.0000 +0.00781 1 (0.5–1.5) -0.01 1"
+    assert rows[2] == "1 1 3 +1.0000 +0.0833 +0.5000 +0.00391 +1.0000 +0.25 1 (0.5–1.5) -0.01 1"
     screen = printed(str(folder(rows=recorded())), "--step", "4", width=200)
     assert all(has(screen, row) for row in rows if row[:1].isdecimal()) and len(rows) == 8
 

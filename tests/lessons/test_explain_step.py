@@ -19,10 +19,10 @@ from tests.lessons.folders import ROWS, answer, has, printed, recorded
 
 
 def test_each_answer_under_the_runs_objective_and_the_three(folder):
-    """Two questions of two answers: N = 4. GRPO: ±1 over 4·|o|. Dr. GRPO and leave-one-out: ±½ and ±1 over 4·L."""
+    """Two questions of two answers: N = 4. GRPO: ±1 over 4·|o|. Dr. GRPO: ±½ over 4·L; RLOO: ±1 over 4."""
     text = printed(str(folder(overrides=["max_new_tokens=50"])), "--step", "4")
-    assert has(text, "1 1 10 +1.0000 +0.025 +0.5000 +0.0025 +1.0000 +0.005")
-    assert has(text, "2 0 40 -1.0000 -0.00625 -0.5000 -0.0025 -1.0000 -0.005")
+    assert has(text, "1 1 10 +1.0000 +0.025 +0.5000 +0.0025 +1.0000 +0.25")
+    assert has(text, "2 0 40 -1.0000 -0.00625 -0.5000 -0.0025 -1.0000 -0.25")
     assert has(text, "1 0 20 0 0 0 0 0 0")
     assert "= this run" in text and "text 0.1" in text and "questions.parquet has no row" in text
     only = printed(str(folder()), "--step", "4", "--question", "q1")
@@ -51,7 +51,7 @@ def test_every_figure_of_a_step_is_whole_at_80_columns(folder, overrides, width)
 def test_the_head_of_a_step_is_a_sentence_and_speaks_of_colour_on_a_terminal_only(folder):
     path, wide = str(folder()), {"width": 200}
     plain = printed(path, "--step", "4", **wide)
-    assert plain.startswith("step 4 (counted from 0) · GRPO") and "A is the advantage" in plain
+    assert plain.startswith("step 4 (counted from 0) · GRPO") and "the advantage A of an answer" in plain
     assert "colour" not in plain and "up … down" not in plain
     assert "Each text is coloured" in printed(
         path, "--step", "4", **wide, force_terminal=True, color_system="truecolor"

@@ -84,15 +84,15 @@ def test_a_missing_list_is_a_dash():
 
 
 def test_excluded_answers_are_said_to_be_so_and_leave_the_loss(folder):
-    """1, none, 0 and a truncated 1, 0, 1: N is 4. GRPO of pairs is ±1, over 4·|o|; Dr. GRPO ±½ over 4·50."""
+    """1, none, 0 and a truncated 1, 0, 1: N is 4. GRPO of pairs is ±1, over 4·|o|; Dr. GRPO ±½ over 4·50; RLOO ±1 over 4."""
     rows = [answer(0, 0, 1, 10), answer(0, 1, None, 30, included=False), answer(0, 2, 0, 40)]
     rows += [answer(1, 0, 1, 50, included=False), answer(1, 1, 0, 20), answer(1, 2, 1, 5)]
     text = printed(str(folder(rows=rows, overrides=["max_new_tokens=50"])), "--step", "4", width=120)
-    assert has(text, "1 1 10 +1.0000 +0.025 +0.5000 +0.0025 +1.0000 +0.005")
+    assert has(text, "1 1 10 +1.0000 +0.025 +0.5000 +0.0025 +1.0000 +0.25")
     assert has(text, "2 - 30 excluded - excluded - excluded -")
-    assert has(text, "3 0 40 -1.0000 -0.00625 -0.5000 -0.0025 -1.0000 -0.005")
+    assert has(text, "3 0 40 -1.0000 -0.00625 -0.5000 -0.0025 -1.0000 -0.25")
     assert has(text, "1 1 50 excluded - excluded - excluded -")
-    assert has(text, "3 1 5 +1.0000 +0.05 +0.5000 +0.0025 +1.0000 +0.005")
+    assert has(text, "3 1 5 +1.0000 +0.05 +0.5000 +0.0025 +1.0000 +0.25")
     assert "excluded: no reward" in text and "excluded: left out of baseline and loss" in text
     # negative control: were they counted, the two groups of three would weigh otherwise
     counted = [{key: value for key, value in row.items() if key != "included"} | {"reward": 1} for row in rows]
