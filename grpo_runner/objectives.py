@@ -23,7 +23,9 @@ class Preset(NamedTuple):
 PRESETS = {
     "grpo": Preset("GRPO", "group_mean", "group_std", "sequence_mean", "reward - group mean, over the group's std"),
     "dr_grpo": Preset("Dr. GRPO", "group_mean", "none", "constant", "reward - group mean"),
-    "rloo": Preset("RLOO", "leave_one_out", "none", "sequence_sum", "reward - mean of the other answers (leave-one-out)"),
+    "rloo": Preset(
+        "RLOO", "leave_one_out", "none", "sequence_sum", "reward - mean of the other answers (leave-one-out)"
+    ),
     "reinforce": Preset("REINFORCE", "none", "none", "sequence_sum", "the reward itself"),
     "reinforce_baseline": Preset(
         "REINFORCE with the step's mean as baseline",

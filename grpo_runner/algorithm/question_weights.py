@@ -52,8 +52,8 @@ def question_rows(
     tokens as sampled, EOS included; included_QG: bool, which answers are in the loss; references: "grpo", "dr_grpo" and
     "rloo", each made by `weigh` on the same rewards, mask and optimizer batches.
 
-    Advantages and weights are of included answers, rewards of those that have one; success rate and lengths are of all
-    sampled answers. "right" and "wrong" are means over those answers, None where there are none; a factor is None
+    Advantages, weights and rewards (as they trained, a KL penalty in them) are of included answers; success rate and
+    lengths are of all sampled answers. "right" and "wrong" are means over those answers, None where there are none; a factor is None
     where it multiplies nothing.
     """
     rewards_QG = rewards_QG.double()

@@ -93,6 +93,11 @@ def overlong(length: int, budget: int, buffer: int) -> float:
     return min(0.0, (budget - buffer - length) / buffer)
 
 
+def overlong_buffer(config: RewardConfig, budget: int) -> int:
+    """Tokens over which the punishment grows: as set, else a fifth of the budget (DAPO: 4096 of 20480)."""
+    return config.overlong_buffer or max(1, budget // 5)
+
+
 PARTS: Mapping[str, Part] = {"correct": correct, "format": form, "function": function}
 
 
@@ -120,7 +125,7 @@ def build(config: RewardConfig, budget: int) -> RewardOf:
         parts = {name: PARTS[name](rows, config) for name in config.parts}
         weights = dict(config.parts)
         if config.truncated == "soft":
-            buffer = config.overlong_buffer or max(1, budget // 5)
+            buffer = overlong_buffer(config, budget)
             parts["overlong"] = [overlong(len(row.completion.token_ids), budget, buffer) for row in rows]
             weights["overlong"] = 1.0
         rewards = iter(

@@ -81,6 +81,11 @@ def whole_lines(path: Path) -> list[tuple[bytes, dict[str, Any]]]:
     return found
 
 
+def rows(path: Path) -> list[dict[str, Any]]:
+    """What `whole_lines` parses."""
+    return [row for _, row in whole_lines(path)]
+
+
 def not_a_row(path: Path, place: int, wanted: str) -> InputError:
     """The error of a line (counted from 0) that no run wrote; wanted: what a row is."""
     return InputError(

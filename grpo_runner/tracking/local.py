@@ -14,7 +14,8 @@ from .base import Row, Tracker
 from .questions import JOURNAL, PARQUET, QuestionLog, read_questions
 
 METRICS, EVALS, PROBE, COMPLETIONS = "metrics.jsonl", "evals.jsonl", "probe.jsonl", "completions"
-PICTURES = ("weights", "weight_by_length", "cumulative_weight", "probe")  # each NAME.png, and the key NAME in W&B
+# each NAME.png, and the key NAME in W&B
+PICTURES = ("progress", "weights", "weight_by_length", "cumulative_weight", "probe")
 PAGE = "charts.html"
 
 # Keys come in this order, `reward/<part>` after `reward/mean` and keys not named here after these, both by name; then
@@ -65,15 +66,21 @@ def picture(name: str) -> str:
 
 def probe_rows(run_dir: Path) -> list[dict[str, Any]]:
     """The rows of probe.jsonl, in order; none where there is no such file. Raises InputError for a spoilt line."""
-    rows = [row for _, row in jsonl.whole_lines(run_dir / PROBE)]
+    rows = jsonl.rows(run_dir / PROBE)
     for place, row in enumerate(rows):
         if not _is_probe(row):
             raise jsonl.not_a_row(run_dir / PROBE, place, "a step with its cosines")
     return rows
 
 
+def rows_of_pictures(run_dir: Path) -> dict[str, list[dict[str, Any]]]:
+    """What `charts.draw` takes beside the table of questions."""
+    metrics, evals = (jsonl.rows(run_dir / name) for name in (METRICS, EVALS))
+    return {"metrics": metrics, "evals": evals, "probe": probe_rows(run_dir)}
+
+
 def _is_probe(row: Mapping[str, Any]) -> bool:
-    """Whether the pictures can take this row."""
+    """Whether the pictures and the terminal can take this row."""
 
     def numbers(values: object) -> bool:
         return isinstance(values, dict) and all(
@@ -83,6 +90,7 @@ def _is_probe(row: Mapping[str, Any]) -> bool:
     groups = row.get("groups") or []
     return (
         numbers(row.get("cosine"))
+        and numbers(row.get("norm") or {})
         and isinstance(groups, list)
         and all(
             isinstance(group, dict)
@@ -102,7 +110,7 @@ def check_record(config: RunConfig, first: int) -> None:
     if not first:
         return  # nothing of what is there is kept
     run_dir = Path(config.run_dir)
-    metrics, evals = ([row for _, row in jsonl.whole_lines(run_dir / name)] for name in (METRICS, EVALS))
+    metrics, evals = (jsonl.rows(run_dir / name) for name in (METRICS, EVALS))
     probed = {row["step"] for row in probe_rows(run_dir)}
     table = read_questions(run_dir)
     slots: dict[int, list[int]] = {}
@@ -214,9 +222,9 @@ class LocalTracker(Tracker):
         from . import charts
 
         self._log.finish()
-        drawn = charts.draw(self._config, read_questions(self._dir), probe_rows(self._dir))
-        for name, data in drawn.items():
-            write_atomic(self._dir / picture(name), data)
+        drawn = charts.draw(self._config, read_questions(self._dir), **rows_of_pictures(self._dir))
+        for name, made in drawn.items():
+            write_atomic(self._dir / picture(name), made.png)
         if drawn:
             files = [name for name in (PARQUET, METRICS, EVALS, PROBE, "config.yaml") if (self._dir / name).exists()]
             write_atomic(self._dir / PAGE, charts.page(self._config, drawn, files))

@@ -20,7 +20,7 @@ from ..files import write_atomic
 from ..schema import RunConfig
 from . import jsonl
 from .base import Row, Tracker
-from .local import EVALS, METRICS, PICTURES, picture, probe_rows
+from .local import EVALS, METRICS, PICTURES, picture, rows_of_pictures
 from .questions import COLUMNS, read_questions
 
 _ID = "run_id"  # wandb/run_id: the folder's own W&B id, so that a resume, also after a move, continues the same run
@@ -238,10 +238,11 @@ class WandbTracker(Tracker):
 
         self._rows = self._logged_rows = table.num_rows
         if from_file:  # just drawn by the local tracker
-            drawn = {name: path.read_bytes() for name in PICTURES if (path := self._dir / picture(name)).exists()}
+            pngs = {name: path.read_bytes() for name in PICTURES if (path := self._dir / picture(name)).exists()}
         else:
-            drawn = charts.draw(self._config, table, probe_rows(self._dir))
-        values: dict[str, object] = {name: wandb.Image(Image.open(io.BytesIO(data))) for name, data in drawn.items()}
+            drawn = charts.draw(self._config, table, **rows_of_pictures(self._dir))
+            pngs = {name: made.png for name, made in drawn.items()}
+        values: dict[str, object] = {name: wandb.Image(Image.open(io.BytesIO(data))) for name, data in pngs.items()}
         for i in range(0, table.num_rows, _TABLE_ROWS):
             part = table.slice(i, _TABLE_ROWS)
             shown = wandb.Table(columns=list(COLUMNS), dtype=_TYPES, optional=True)

@@ -223,6 +223,7 @@ def plan(parts: Parts, held_out: int, device: torch.device, start: int) -> dict[
         "questions": order.plan(len(parts.questions), config.questions_per_step, config.data.short_batch),
         "samples": f"{rows} a step ({config.group_size.value} a question), up to {config.max_new_tokens} tokens each",
         "trained": f"{trained:,} parameters ({what})",
+        **({"overlong penalty": _overlong_plan(config)} if config.reward.truncated == "soft" else {}),
         **({"begins from": config.lora.adapter} if config.lora.adapter else {}),
         **({"KL": _kl_plan(config)} if config.beta.value > 0 else {}),
         "evaluation": f"every {every} steps on {held_out} held-out questions" if every else "never",
@@ -242,6 +243,11 @@ def token_texts(tokenizer: Any, ids: Sequence[int]) -> list[str]:
         same = next((at for at, pair in enumerate(zip(before, after, strict=False)) if len(set(pair)) > 1), len(before))
         texts.append(after[same:])
     return texts
+
+
+def _overlong_plan(config: RunConfig) -> str:
+    buffer = compose.overlong_buffer(config.reward, config.max_new_tokens)
+    return f"from token {config.max_new_tokens - buffer + 1} on, up to 1 at the end of the budget, on right answers too"
 
 
 def _kl_plan(config: RunConfig) -> str:

@@ -23,6 +23,7 @@ _NORMS: dict[str, tuple[str, Callable[[np.ndarray, float, float], np.ndarray]]] 
     "sequence_sum": ("|A| / N", lambda length, batch, budget: np.full_like(length, 1 / batch)),
 }
 _LEVELS = 7  # curves in a panel
+_CANCELLED = 1e-9  # of the largest |A|: a mean below it is that of unlike advantages that cancel out
 
 
 def weight_per_token_theory(lengths: np.ndarray, kind: str, batch: float, budget: float) -> np.ndarray | None:
@@ -37,8 +38,9 @@ def weight_by_length(table: pa.Table, kind: str, budget: float) -> Figure:
     """Two panels, right and wrong answers: a dot a group, its weight per token against the mean length of the answers.
 
     table: rows of questions.parquet (at least one); kind: the loss norm; budget: L. Both axes are logarithmic, so that
-    1/|o| is a straight line that falls and a constant a flat one. Colours of dots and curves are |A|. Only answers with
-    weight are shown.
+    1/|o| is a straight line that falls and a constant a flat one. Colours of dots and curves are |A|, of unlike ones
+    |their mean|. Only answers with weight are shown, and not those whose advantages cancel out: what is left of them
+    is rounding, and would stretch the colours over all its orders of magnitude.
     """
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import LogNorm
@@ -48,6 +50,9 @@ def weight_by_length(table: pa.Table, kind: str, budget: float) -> Figure:
     batches = 1 / leaves[leaves > 0]
     batch = float(np.median(batches)) if batches.size else None
     sides = {side: _points(table, side) for side in ("right", "wrong")}
+    least = _CANCELLED * max((points[2].max() for points in sides.values() if points.size), default=0.0)
+    cancelled = {side: bool((points[2] < least).any()) for side, points in sides.items()}
+    sides = {side: points[:, points[2] >= least] for side, points in sides.items()}
     shown = np.concatenate(list(sides.values()), axis=1)
     figure, *panels = new_figure(5.5)
     formula = _NORMS[kind][0] if kind in _NORMS and batch is not None else None
@@ -61,7 +66,8 @@ def weight_by_length(table: pa.Table, kind: str, budget: float) -> Figure:
         axes.set_xlabel("length |o|: mean over the group's answers of this kind (tokens)")
         axes.set_ylabel("weight per token, |A| × loss norm")
         if not length.size:
-            say_nothing_to_show(axes, f"no {side} answer had weight")
+            nothing = f"the advantages of {side} answers cancel out" if cancelled[side] else f"no {side} answer had weight"
+            say_nothing_to_show(axes, nothing)
             continue
         if formula is not None:
             assert batch is not None

@@ -18,39 +18,27 @@ from .weights import weight_scatter
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# picture -> title, caption
-CAPTIONS = {
-    "weights": (
-        "Weight against success rate",
-        """Each dot is a group of answers to one question in one step; dots at the same place are one. Left: the sum of
-|A| over the group's answers, with the closed form of the advantage in use (line) and of GRPO and Dr. GRPO (dashed,
-dotted). Right: the sum of |token weight| over their tokens, after the loss norm.""",
-    ),
-    "weight_by_length": (
-        "Weight per token against length",
-        """What one token of a right and of a wrong answer weighs, by the length of the answer; both axes are
-logarithmic. Under 1/|o| the lines fall: a token of a long answer counts less. Under a constant they are flat.""",
-    ),
-    "cumulative_weight": (
-        "Cumulative weight of easy, medium and hard questions",
-        """The class of a group is by its success rate p at that step: hard p ≤ 1/3, easy p ≥ 2/3. Dashed and dotted,
-the shares that GRPO and Dr. GRPO would have given the same answers, where every group records them; a run of theirs
-would have had other answers.""",
-    ),
-    "probe": (
-        "Cosines between objectives",
-        """The gradients of several objectives on the same answers and the same parameters: 1 is the same direction.
-Left, of the whole step (of more than four objectives, the pairs with the first); right, of single questions.""",
-    ),
-}
+class Drawn(NamedTuple):
+    """caption: of what is in this very picture."""
+
+    png: bytes
+    caption: str
 
 
-def draw(config: RunConfig, table: pa.Table, probe: Sequence[Mapping[str, Any]]) -> dict[str, bytes]:
-    """Picture -> PNG, in the order of `CAPTIONS`: those of the questions where there is a row, and that of the probe.
+def draw(
+    config: RunConfig,
+    table: pa.Table,
+    metrics: Sequence[Mapping[str, Any]],
+    evals: Sequence[Mapping[str, Any]],
+    probe: Sequence[Mapping[str, Any]],
+) -> dict[str, Drawn]:
+    """The pictures in the order of `CAPTIONS`: of the steps, of the questions and of the probe, each where it has a row.
 
-    table: rows of questions.parquet; probe: rows of probe.jsonl.
+    table: rows of questions.parquet; the others: rows of metrics.jsonl, evals.jsonl and probe.jsonl.
     """
     figures = {}
+    if metrics:
+        figures["progress"] = progress(metrics, evals)
     if table.num_rows:
         norm = config.loss_norm
         figures["weights"] = weight_scatter(table, config.advantage, norm)
@@ -58,16 +46,97 @@ def draw(config: RunConfig, table: pa.Table, probe: Sequence[Mapping[str, Any]])
         figures["cumulative_weight"] = cumulative_weight(table)
     if probe:
         figures["probe"] = probe_cosines(probe)
-    return {name: png(figure) for name, figure in figures.items()}
+    return {name: Drawn(png(figure), CAPTIONS[name][1](figure)) for name, figure in figures.items()}
 
 
-def page(config: RunConfig, pictures: Mapping[str, bytes], files: Sequence[str]) -> bytes:
+def _of_progress(figure: Figure) -> str:
+    labels = {label for axes in figure.axes for label in axes.get_legend_handles_labels()[1]}
+    text = ["Each figure is of the answers that were sampled in that step."]
+    if any(label.startswith("held-out") for label in labels):
+        text.append("Held-out accuracy is that of the policy as it was before the update of the step where it stands.")
+    if {"right", "wrong"} & labels:
+        text.append("A step in which no answer was right, or none wrong, has no such length.")
+    return " ".join(text)
+
+
+def _of_weights(figure: Figure) -> str:
+    left, right = figure.axes[:2]
+    own = [line for line in left.lines if line.get_color() == THEORY]
+    others = [line for line in left.lines if line.get_color() == GREY]
+    text = [
+        """A dot stands for all groups at its place, its size for how many they are; a group is the answers to one
+question in one step. Left: the sum of |A| over the group's answers. Right: the sum of |token weight| over their tokens,
+after the loss norm."""
+    ]
+    if own:
+        scaled = "; on the right it is scaled as its label says" if right.lines else ""
+        text.append(f"Red is the closed form of the advantage in use{scaled}.")
+    if others:
+        names = [f"{str(line.get_label()).split(':')[0]} ({_style(line)})" for line in others]
+        text.append(f"Grey is that of {' and '.join(names)}.")
+    return " ".join(text)
+
+
+def _of_length(figure: Figure) -> str:
+    text = [
+        """What one token of a right (left) and of a wrong answer (right) weighs, by the length of the answers: means
+over the answers of this kind to one question in one step, where they have weight and their advantages do not cancel
+out."""
+    ]
+    lines = [line for axes in figure.axes[:2] for line in axes.lines]
+    if any(axes.collections for axes in figure.axes[:2]):
+        text.append("Both axes are logarithmic.")
+    if lines and all(np.ptp(line.get_ydata()) == 0 for line in lines):
+        text.append("A line is an answer with the |A| of its colour. It is flat: the length does not enter.")
+    elif lines:
+        text.append("A line is an answer with the |A| of its colour. It falls: a token of a long answer counts less.")
+    if len(figure.axes) > 2:  # a colour bar
+        off = ", and the dot lies off its line" if lines else ""
+        text.append(f"Where answers of a kind have unlike advantages, the colour is that of their mean{off}.")
+    return " ".join(text)
+
+
+def _of_cumulative(figure: Figure) -> str:
+    right = figure.axes[1]
+    text = ["The class of a group is by its success rate p at that step: hard p ≤ 1/3, easy p ≥ 2/3."]
+    styles = {line.get_linestyle(): _style(line) for line in right.lines}
+    names = [f"{name} ({styles[style]})" for style, name in REFERENCE_STYLES.items() if style in styles]
+    if names:
+        runs = "a run of its own" if len(names) == 1 else "runs of their own"
+        text.append(
+            f"Right, also the shares that {' and '.join(names)} would have given the same answers; {runs} would have "
+            "had other answers."
+        )
+    return " ".join(text)
+
+
+def _of_probe(figure: Figure) -> str:
+    text = "The gradients of several objectives on the same answers and the same parameters: 1 is the same direction."
+    sides = ["Left, of the whole step", "right, of single questions"]
+    return f"{text} {'; '.join(sides)}."
+
+
+def _style(line: Line2D) -> str:
+    return {"-": "solid", "--": "dashed", ":": "dotted"}[str(line.get_linestyle())]
+
+
+# picture -> title, and what its figure shows in words
+CAPTIONS: dict[str, tuple[str, Callable[[Figure], str]]] = {
+    "progress": ("How the run went", _of_progress),
+    "weights": ("Weight against success rate", _of_weights),
+    "weight_by_length": ("Weight per token against length", _of_length),
+    "cumulative_weight": ("Cumulative weight of easy, medium and hard questions", _of_cumulative),
+    "probe": ("Cosines between objectives", _of_probe),
+}
+
+
+def page(config: RunConfig, pictures: Mapping[str, Drawn], files: Sequence[str]) -> bytes:
     """An HTML page with the pictures in it, nothing to fetch, and links to the files beside it that it is made of."""
-    title = escape(f"{config.run_name}: what questions weigh")
+    title = escape(f"{config.run_name}: how it went and what questions weighed")
     links = " · ".join(f'<a href="{escape(name)}">{escape(name)}</a>' for name in files)
     size = f"{count(config.steps, 'step')} · {count(config.questions_per_step, 'question')} × "
     size += count(config.group_size.value, "answer")
-    figures = [_figure(name, data) for name, data in pictures.items()]
+    figures = [_figure(name, drawn) for name, drawn in pictures.items()]
     text = f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -75,9 +144,8 @@ def page(config: RunConfig, pictures: Mapping[str, bytes], files: Sequence[str])
 <title>{title}</title>
 <style>
 body {{ font-family: sans-serif; max-width: 1340px; margin: 2em auto; padding: 0 1em; color: #222; line-height: 1.45; }}
-figure {{ margin: 2em 0; }}
-img {{ max-width: 100%; }}
-figcaption {{ max-width: 52em; }}
+figure {{ margin: 2em 0; max-width: 1320px; }}
+img {{ width: 100%; }}
 </style>
 </head>
 <body>
@@ -90,10 +158,10 @@ figcaption {{ max-width: 52em; }}
     return text.encode()
 
 
-def _figure(name: str, data: bytes) -> str:
-    title, caption = CAPTIONS[name]
-    source = f"data:image/png;base64,{base64.b64encode(data).decode()}"
+def _figure(name: str, drawn: Drawn) -> str:
+    title = CAPTIONS[name][0]
+    source = f"data:image/png;base64,{base64.b64encode(drawn.png).decode()}"
     return (
         f'<figure>\n<h2>{escape(title)}</h2>\n<img src="{source}" alt="{escape(title)}">\n'
-        f'<figcaption>{escape(caption)} <a href="{name}.png">{name}.png</a></figcaption>\n</figure>\n'
+        f'<figcaption>{escape(drawn.caption)} <a href="{name}.png">{name}.png</a></figcaption>\n</figure>\n'
     )

@@ -37,6 +37,16 @@ def pair_label(pair: str) -> str:
     return " ~ ".join(NAMED[name].label if name in NAMED else name for name in pair.split("~"))
 
 
+def first_objective(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The first of the objectives that most probes have, since a run that was gone on from may have others; "" of none.
+
+    rows: of probe.jsonl.
+    """
+    probed = [dict.fromkeys(name for pair in row["cosine"] for name in pair.split("~")) for row in rows]
+    names = dict.fromkeys(name for names in probed for name in names)
+    return max(names, key=lambda name: sum(name in some for some in probed), default="")
+
+
 def probe_cosines(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """Left, the cosines of the pairs by step; right, GRPO with Dr. GRPO question by question against the success rate.
 
@@ -95,9 +105,7 @@ def _shown(rows: Sequence[Mapping[str, Any]], pairs: Sequence[str]) -> tuple[lis
     names = list(dict.fromkeys(name for pair in pairs for name in pair.split("~")))
     if len(names) <= _EVERY_PAIR:
         return list(pairs), "every pair"
-    # a run that was gone on from may have other objectives: the first of those that most probes have
-    probed = [{name for pair in row["cosine"] for name in pair.split("~")} for row in rows]
-    first = max(names, key=lambda name: sum(name in some for some in probed))
+    first = first_objective(rows)
     return [pair for pair in pairs if first in pair.split("~")], f"the pairs with {pair_label(first)}"
 
 

@@ -26,7 +26,8 @@ def progress(metrics: Sequence[Mapping[str, Any]], evals: Sequence[Mapping[str, 
     """Four panels over the step: accuracy of training and held-out answers, reward, lengths, entropy and KL.
 
     metrics, evals: rows of metrics.jsonl (at least one) and evals.jsonl. A thin line is the step's figure, a thick one
-    the mean over a tenth of the run around it; a figure that a step does not have leaves a gap.
+    the mean over a tenth of the run around it; a figure that a step does not have leaves a gap in the thin one, and is
+    left out of the thick one. A run of under 20 steps has one line with a dot a step.
     """
     from matplotlib.figure import Figure
 
@@ -34,8 +35,9 @@ def progress(metrics: Sequence[Mapping[str, Any]], evals: Sequence[Mapping[str, 
     figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)  # type: ignore[union-attr, call-arg]
     panels = figure.subplots(2, 2).ravel()
     steps = np.array([row["step"] for row in metrics], dtype=float)
+    width = len(metrics) // 10 | 1 if len(metrics) >= 20 else 1
     for axes, (title, lines) in zip(panels, _PANELS.items(), strict=True):
-        drawn = [_line(axes, steps, metrics, key, *how) for key, how in lines.items()]
+        drawn = [_line(axes, steps, metrics, key, width, *how) for key, how in lines.items()]
         if title == "Accuracy":
             drawn += [_points(axes, evals, key, *how) for key, how in _HELD_OUT.items()]
             axes.set_ylim(-0.03, 1.03)
@@ -47,25 +49,27 @@ def progress(metrics: Sequence[Mapping[str, Any]], evals: Sequence[Mapping[str, 
         whole_numbers(axes.xaxis)
         dress(axes)
         axes.legend(frameon=False, fontsize=9)
-    figure.suptitle("How the run went: thin, each step; thick, the mean over a tenth of the run around it")
+    lines = f"thin, each step; thick, the mean over the {width} steps around it" if width > 1 else "step by step"
+    figure.suptitle(f"How the run went: {lines}")
     return figure
 
 
 def smoothed(values: np.ndarray, width: int) -> np.ndarray:
-    """Mean of up to `width` values around each, NaN left out; NaN where there is none. (R,) -> (R,)."""
+    """Mean of the `width` (odd) values around each, fewer at the ends, NaN left out; NaN where all are. (R,) -> (R,)."""
     half = width // 2
     windows = [values[max(0, at - half) : at + half + 1] for at in range(len(values))]
     there = [window[~np.isnan(window)] for window in windows]
     return np.array([window.mean() if len(window) else np.nan for window in there])
 
 
-def _line(axes: Axes, steps: np.ndarray, rows: Sequence[Mapping[str, Any]], key: str, label: str, colour: str) -> bool:
+def _line(
+    axes: Axes, steps: np.ndarray, rows: Sequence[Mapping[str, Any]], key: str, width: int, label: str, colour: str
+) -> bool:
     """One figure of metrics.jsonl; False where no step has it."""
-    values = np.array([np.nan if row.get(key) is None else float(row[key]) for row in rows])
+    values = np.array([float(row[key]) if _has(row, key) else np.nan for row in rows])
     if np.isnan(values).all():
         return False
-    width = len(values) // 10
-    if width < 2:
+    if width == 1:
         axes.plot(steps, values, color=colour, lw=1.6, marker="o", ms=4, label=label)
         return True
     axes.plot(steps, values, color=colour, lw=0.7, alpha=0.45)
@@ -75,7 +79,12 @@ def _line(axes: Axes, steps: np.ndarray, rows: Sequence[Mapping[str, Any]], key:
 
 def _points(axes: Axes, rows: Sequence[Mapping[str, Any]], key: str, label: str, colour: str, marker: str) -> bool:
     """Held-out figures, each with the step that it was measured before."""
-    found = [(row["step"], row[key]) for row in rows if row.get(key) is not None]
+    found = [(row["step"], row[key]) for row in rows if _has(row, key)]
     if found:
         axes.plot(*zip(*found, strict=True), ls=":", color=colour, marker=marker, ms=5, mec=GREY, mew=0.5, label=label)
     return bool(found)
+
+
+def _has(row: Mapping[str, Any], key: str) -> bool:
+    """Whether the row has a number there; a file may have been changed from outside."""
+    return type(row.get(key)) in (int, float)

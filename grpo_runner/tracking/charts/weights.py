@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.colorbar import Colorbar
     from matplotlib.figure import Figure
 
-_THEORY = "#d1495b"
+THEORY = "#d1495b"
 
 # Σ|A| of G answers with 0/1 rewards and success rate p before the scale, by baseline: formula and function of (p, G).
 # A baseline that is not here gets no curve, which is better than another one's.
@@ -72,7 +72,7 @@ def weight_scatter(table: pa.Table, advantage: AdvantageConfig, loss_norm: LossN
     binary = np.allclose(means, rate[~partial])  # rewards of right and wrong answers are 1 and 0
     if curve is not None:
         label = f"{'theory' if binary else 'theory for 0/1 rewards'}: {_formula(advantage)}"
-        left.plot(grid, curve, color=_THEORY, lw=1.8, zorder=1, label=label)
+        left.plot(grid, curve, color=THEORY, lw=1.8, zorder=1, label=label)
     if binary:
         _others(left, grid, advantage, group_size)
     bar = _dots(left, figure, rate, before, column(table, "step"), "mean step of the dot's questions", "viridis")
@@ -84,7 +84,7 @@ def weight_scatter(table: pa.Table, advantage: AdvantageConfig, loss_norm: LossN
         ratio = float(np.median(after[before > 0] / before[before > 0]))
         exact = loss_norm.kind == "sequence_mean"
         label = "theory times the loss norm's constant" if exact else "theory at the run's median length"
-        right.plot(grid, curve * ratio, color=_THEORY, lw=1.8, zorder=1, label=label)
+        right.plot(grid, curve * ratio, color=THEORY, lw=1.8, zorder=1, label=label)
     _dots(right, figure, rate, after, column(table, "length_mean"), "mean length of the answers (tokens)", "cividis")
     right.set_title(f"After the loss norm ({loss_norm.kind}): Σ|token weights|")
     right.set_ylabel("weight, Σ|token weights| over its tokens")
