@@ -53,8 +53,8 @@ def question_rows(
     "rloo", each made by `weigh` on the same rewards, mask and optimizer batches.
 
     Advantages, weights and rewards (as they trained, a KL penalty in them) are of included answers; success rate and
-    lengths are of all sampled answers. "right" and "wrong" are means over those answers, None where there are none; a factor is None
-    where it multiplies nothing.
+    lengths are of all sampled answers. "right" and "wrong" are means over those answers, None where there are none; a
+    factor is None where it multiplies nothing.
     """
     rewards_QG = rewards_QG.double()
     centred_QG = advantages(rewards_QG.masked_fill(~included_QG, torch.nan), "group_mean", "none")

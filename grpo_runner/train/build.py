@@ -253,7 +253,7 @@ def _overlong_plan(config: RunConfig) -> str:
 def _kl_plan(config: RunConfig) -> str:
     beta = config.beta
     whom = {"initial": "the initial policy", "base": "the base"}.get(beta.reference, beta.reference)
-    renewed = f", renewed every {beta.refresh_every} steps" if beta.refresh_every else ""
+    renewed = f", renewed every {beta.refresh_every} steps".replace(" 1 steps", " step") if beta.refresh_every else ""
     return f"{beta.value:g} × {beta.estimator} in the {beta.placement}, against {whom}{renewed}"
 
 

@@ -66,7 +66,9 @@ def weight_by_length(table: pa.Table, kind: str, budget: float) -> Figure:
         axes.set_xlabel("length |o|: mean over the group's answers of this kind (tokens)")
         axes.set_ylabel("weight per token, |A| × loss norm")
         if not length.size:
-            nothing = f"the advantages of {side} answers cancel out" if cancelled[side] else f"no {side} answer had weight"
+            nothing = (
+                f"the advantages of {side} answers cancel out" if cancelled[side] else f"no {side} answer had weight"
+            )
             say_nothing_to_show(axes, nothing)
             continue
         if formula is not None:

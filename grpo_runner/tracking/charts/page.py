@@ -18,6 +18,7 @@ from .weights import weight_scatter
 if TYPE_CHECKING:
     import pyarrow as pa
 
+
 class Drawn(NamedTuple):
     """caption: of what is in this very picture."""
 
