@@ -8,7 +8,7 @@ split so that one sees which switch moved a question (exact, question by questio
 
     weight_grpo    = centred_weight · std_factor · length_factor
     weight_dr_grpo = centred_weight · constant_factor
-    weight_rloo    = weight_dr_grpo · n / (n - 1)                     n = included answers, on 0/1 and other rewards
+    weight_rloo    = weight_dr_grpo · L · n / (n - 1)                 n = included answers, L = Dr. GRPO's constant
 
 `centred_weight` is Σ|r - group mean|, `std_factor` what the division by the std multiplies it by (1/sqrt(p(1-p)) on 0/1
 rewards). What the loss norms leave of Σ|A|: `length_factor` under 1/|o|, which is 1/N whatever the lengths;

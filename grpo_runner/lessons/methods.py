@@ -10,7 +10,7 @@ from rich.text import Text
 
 
 class Method(NamedTuple):
-    """samples: whose answers; coefficient: of a token's ∇log π; command: overrides, None where it cannot be run here."""
+    """samples: whose answers; coefficient: of a token's ∇log π; command: overrides, None: not run here."""
 
     name: str
     samples: str

@@ -44,7 +44,7 @@ def test_a_worked_step_of_two_questions():
     # Σ|r - mean|·|o| is .75·10 + 3·.25·20 = 22.5 and 3·.25·40 + .75·20 = 45; over N·L = 400
     assert short["weight_dr_grpo"] == pytest.approx(22.5 / 400) and long["weight_dr_grpo"] == pytest.approx(45 / 400)
     assert short["constant_factor"] == pytest.approx(15 / 400) and long["constant_factor"] == pytest.approx(30 / 400)
-    assert short["weight_rloo"] == pytest.approx(22.5 / 400 * 4 / 3)
+    assert short["weight_rloo"] == pytest.approx(22.5 / 400 * 4 / 3 * L)  # over no constant
     # one switch moves both alike, the other only by length
     assert long["weight_dr_grpo"] / short["weight_dr_grpo"] == pytest.approx(2.0)
     assert long["weight_grpo"] / short["weight_grpo"] == pytest.approx(1.0)
@@ -129,7 +129,7 @@ def test_the_factors_multiply_to_the_weights_and_each_is_what_it_says(step):
         assert row["constant_factor"] == pytest.approx(weighted / (responses * L))
         assert row["weight_grpo"] == pytest.approx(row["centred_weight"] * row["std_factor"] * row["length_factor"])
         assert row["weight_dr_grpo"] == pytest.approx(row["centred_weight"] * row["constant_factor"])
-        assert row["weight_rloo"] == pytest.approx(row["weight_dr_grpo"] * count / (count - 1))
+        assert row["weight_rloo"] == pytest.approx(row["weight_dr_grpo"] * L * count / (count - 1))
 
 
 def test_groups_split_over_optimizer_batches_still_multiply():

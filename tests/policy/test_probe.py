@@ -115,8 +115,8 @@ def test_nothing_is_left_behind():
     assert torch.equal(results[0][1], results[1][1]) and torch.equal(results[0][2], results[1][2])
 
 
-def test_dropout_in_the_probe_is_a_function_of_seed_and_step():
-    """Each objective is under the same draws, other ones at another step or seed; without any it is another gradient."""
+def test_dropout_in_the_probe_is_a_function_of_seed_step_and_slot():
+    """Other draws give another gradient; whatever stands before, the same ones come again."""
     batch = Batch.of(random_groups(3, 4))
 
     def norms(step, **parts):
@@ -128,6 +128,11 @@ def test_dropout_in_the_probe_is_a_function_of_seed_and_step():
     plain = probe(Trainer(lora_model(), 0, CONFIG, CPU, autocast=False), batch, weights_of(batch), 0).norm
     for other in (norms(1), norms(0, seed=CONFIG.seed + 1), plain):
         assert abs(other["grpo"] / first["grpo"] - 1) > 1e-3
+    twice = Batch.of(random_groups(1, 4) * 2)  # one question in two slots, with the same answers
+    weights = weights_of(twice, REWARDS[[0, 0]], ("grpo", "dr_grpo"))
+    for trainer, differ in ((dropping(), True), (Trainer(lora_model(), 0, CONFIG, CPU, autocast=False), False)):
+        one, other = (group["grpo~dr_grpo"] for group in probe(trainer, twice, weights, 0).groups)
+        assert (abs(one - other) > 1e-5) == differ
 
 
 def test_the_probe_computes_in_the_updates_precision():

@@ -320,7 +320,7 @@ def trainer_identity(draws, seed=0):
         units = len({row // size for row in np.flatnonzero(included)}) if kind == "group" else int(included.sum())
         parts = minibatches(torch.tensor(included), size, min(updates, units), kind, seed, number)
         rewards_QG, mask_NT = torch.tensor(rewards), batch.mask_NT & torch.tensor(included)[:, None]
-        penalty = trainer.penalty(batch, torch.tensor(included))
+        penalty = trainer.penalty(batch, torch.tensor(included), 0)
         if penalty is not None:
             rewards_QG = rewards_QG - beta * penalty.view(questions, size)
         advantage = algorithm.advantages(rewards_QG, baseline, scale, ddof, eps).flatten()

@@ -190,10 +190,12 @@ def no_drawing(monkeypatch):
         Image.frombytes("RGBA", (1, 1), zlib.crc32(repr(rows).encode()).to_bytes(4, "little")).save(buffer, "PNG")
         return buffer.getvalue()
 
-    def draw(config, table, probe):
+    def draw(config, table, metrics, evals, probe):
         weights = table["weight"].to_pylist()
-        drawn = {name: pixel(name, weights) for name in PICTURES[:3] if weights}
-        return drawn | ({"probe": pixel(probe)} if probe else {})
+        drawn = {"progress": pixel([{**row, "time/step_s": 0} for row in metrics], evals)} if metrics else {}
+        drawn |= {name: pixel(name, weights) for name in PICTURES[1:4] if weights}
+        drawn |= {"probe": pixel(probe)} if probe else {}
+        return {name: charts.Drawn(data, f"of {name}") for name, data in drawn.items()}
 
     monkeypatch.setattr(charts, "draw", draw)
 

@@ -16,6 +16,8 @@ from grpo_runner.objectives import preset
 from grpo_runner.schema import AdvantageConfig, LossNormConfig
 from grpo_runner.tracking import charts, questions
 from grpo_runner.tracking.charts import cumulative, length, probe
+from grpo_runner.tracking.charts.page import CAPTIONS
+from grpo_runner.tracking.charts.progress import smoothed
 from grpo_runner.tracking.local import PICTURES
 
 
@@ -376,31 +378,34 @@ def test_a_probe_of_nothing_and_one_of_other_objectives_can_be_drawn(fake):
 def test_all_pictures_and_the_page_of_a_job_are_quick_and_the_same_twice(make_config, fake):
     run, table = make_config(), job_table(fake, 250, questions=8)
     rows = [fake.probe(step) for step in range(0, 60, 3)]
-    charts.draw(run, table.slice(0, 40), rows)  # the first picture of a process also reads fonts
+    metrics, evals = ([made(step) for step in range(250)] for made in (fake.metrics, fake.evaluation))
+    metrics, evals = ([{"step": i} | row for i, row in enumerate(rows)] for rows in (metrics, evals))
+    charts.draw(run, table.slice(0, 40), metrics, evals, rows)  # the first picture of a process also reads fonts
     began = time.process_time()
-    drawn = charts.draw(run, table, rows)
+    drawn = charts.draw(run, table, metrics, evals, rows)
     assert time.process_time() - began < 6  # about one on one core; a dot at a time would take minutes
-    assert tuple(drawn) == PICTURES and all(data[:4] == b"\x89PNG" for data in drawn.values())
-    assert charts.draw(run, table, rows) == drawn
+    assert tuple(drawn) == PICTURES and all(made.png[:4] == b"\x89PNG" for made in drawn.values())
+    assert charts.draw(run, table, metrics, evals, rows) == drawn
     # control: one weight more
-    assert charts.draw(run, table.slice(1), rows)["cumulative_weight"] != drawn["cumulative_weight"]
+    assert charts.draw(run, table.slice(1), [], [], rows)["cumulative_weight"] != drawn["cumulative_weight"]
     made = charts.page(run, drawn, ["questions.parquet", "metrics.jsonl"])
     assert made == charts.page(run, drawn, ["questions.parquet", "metrics.jsonl"])
 
 
 def test_the_page_holds_its_pictures_and_fetches_nothing(make_config):
-    drawn = {name: f"<{name}>".encode() for name in PICTURES}
+    drawn = {name: charts.Drawn(f"<{name}>".encode(), f"|{name}| < 1") for name in PICTURES}
     text = charts.page(make_config(run_name="a<b&c"), drawn, ["questions.parquet"]).decode()
     held = re.findall(r'src="data:image/png;base64,([^"]*)"', text)
-    assert [base64.b64decode(data) for data in held] == list(drawn.values())
-    assert text.count("src=") == 4 and not re.search(r"https?:|<script|<link|@import|url\(", text)
+    assert [base64.b64decode(data) for data in held] == [made.png for made in drawn.values()]
+    assert text.count("src=") == 5 and not re.search(r"https?:|<script|<link|@import|url\(", text)
     assert re.findall(r'href="([^"]*)"', text) == ["questions.parquet", *(f"{name}.png" for name in PICTURES)]
-    assert "a&lt;b&amp;c" in text and "a<b" not in text
-    assert "GRPO · seed 0 · 6 steps" in text and text.count("<figcaption>") == 4
+    assert "a&lt;b&amp;c: how it went and what questions weighed" in text and "a<b" not in text
+    assert all(f"|{name}| &lt; 1 " in text for name in PICTURES)
+    assert "GRPO · seed 0 · 6 steps" in text and text.count("<figcaption>") == 5
 
 
 def test_one_picture_alone_makes_a_page(make_config):
-    text = charts.page(make_config(), {"probe": b"x"}, ["probe.jsonl"]).decode()
+    text = charts.page(make_config(), {"probe": charts.Drawn(b"x", "y")}, ["probe.jsonl"]).decode()
     assert text.count("<figure>") == 1 and 'href="probe.jsonl"' in text
 
 
@@ -442,9 +447,125 @@ def graded_rewards(rows):
 def test_what_is_missing_spoils_no_picture(make_config, fake, spoil, steps, scale, kind):
     run = make_config(advantage=config(scale=scale), loss_norm=LossNormConfig(kind=kind, divisor=None))
     table = as_table(spoil(fake.job(steps, preset("grpo", 0, 0.0, 32.0))))
-    assert tuple(charts.draw(run, table, [])) == PICTURES[:3]
+    assert tuple(charts.draw(run, table, [], [], [])) == PICTURES[1:4]
 
 
 def test_no_rows_no_pictures(make_config):
     run = make_config()
-    assert charts.draw(run, questions.schema().empty_table(), []) == {}
+    assert charts.draw(run, questions.schema().empty_table(), [], [{"step": 0, "greedy/accuracy": 0.5}], []) == {}
+
+
+# --- how it went
+
+
+@pytest.mark.parametrize("width, expected", [
+    (1, [1, None, 4, None, None, None, 7]),
+    (3, [1, 2.5, 4, 4, None, 7, 7]),
+    (5, [2.5, 2.5, 2.5, 4, 5.5, 7, 7]),
+    (99, [4] * 7),
+])  # fmt: skip
+def test_the_mean_around_each_value_leaves_out_what_is_not_there(width, expected):
+    got = smoothed(np.array([1, np.nan, 4, np.nan, np.nan, np.nan, 7]), width)
+    assert [None if math.isnan(value) else value for value in got] == expected
+
+
+def run_of(steps: int, **figures):
+    return [{"step": step, "accuracy": step / steps, **figures} for step in range(steps)]
+
+
+def test_a_long_run_has_its_steps_thin_and_their_mean_thick():
+    figure = charts.progress(
+        run_of(40, kl=None), [{"step": 0, "greedy/accuracy": 0.1}, {"step": 40, "greedy/accuracy": 1}]
+    )
+    thin, thick, held_out = figure.axes[0].lines
+    assert thin.get_ydata().tolist() == [step / 40 for step in range(40)] and thin.get_lw() < thick.get_lw()
+    assert thick.get_ydata()[[0, 20, 39]] == pytest.approx(
+        [1 / 40, 20 / 40, 38 / 40]
+    )  # two on each side, where there are
+    assert held_out.get_xydata().tolist() == [[0, 0.1], [40, 1]]
+    assert "thick, the mean over the 5 steps around it" in figure.get_suptitle()
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning", "error::UserWarning")
+@pytest.mark.parametrize("steps", [1, 3, 19, 20])
+def test_a_run_without_evaluations_and_lengths_can_be_drawn(steps):
+    metrics = run_of(steps, **{"length/correct": None, "length/wrong": None, "reward/mean": 0.5, "entropy": "spoilt"})
+    figure = charts.progress(metrics, [])
+    accuracy, reward, lengths, entropy = figure.axes
+    for axes in (lengths, entropy):
+        assert not axes.lines and axes.texts[0].get_text() == "no figure in this run"
+    words = [[text.get_text() for text in axes.get_legend().get_texts()] for axes in (accuracy, reward)]
+    assert words == [["training answers"], ["mean of the step"]]
+    assert len(reward.lines) == (2 if steps >= 20 else 1)
+    assert ("thick" in figure.get_suptitle()) == (steps >= 20)
+    if steps == 1:
+        assert shown_ticks(accuracy.xaxis) == [0]
+    assert charts.png(figure) == charts.png(charts.progress(metrics, []))
+    assert "eld-out" not in caption("progress", figure)
+    assert "Held-out" in caption("progress", charts.progress(metrics, [{"step": 0, "sampled/accuracy": 0.5}]))
+
+
+# --- captions: of what is drawn, and of nothing else
+
+
+def caption(name: str, figure) -> str:
+    return " ".join(CAPTIONS[name][1](figure).split())
+
+
+@pytest.mark.parametrize("name, norm, said", [
+    ("grpo", "sequence_mean", "Grey: the closed form of Dr. GRPO (dotted)."),
+    ("dr_grpo", "constant", "Grey: the closed form of GRPO (dashed)."),
+    ("rloo", "sequence_sum", "Grey: the closed form of GRPO (dashed) and Dr. GRPO (dotted)."),
+    ("batch_std", "token_mean", "Grey: the closed form of GRPO (dashed) and Dr. GRPO (dotted)."),
+])  # fmt: skip
+def test_the_caption_of_the_weights_names_the_curves_that_are_there(fake, name, norm, said):
+    made = preset(name, 0, 0.0, 32.0, norm)
+    figure = charts.weight_scatter(
+        job_table(fake, 20, name, norm), config(made.baseline, made.scale), LossNormConfig(kind=norm, divisor=None)
+    )
+    text = caption("weights", figure)
+    assert text.endswith(said) and ("Red:" in text) == (name != "batch_std")
+    graded = charts.weight_scatter(
+        as_table(graded_rewards(fake.job(20, made))),
+        config(made.baseline, made.scale),
+        LossNormConfig(kind=norm, divisor=None),
+    )
+    assert "Grey" not in caption("weights", graded) and "on the right" not in caption("weights", graded)
+
+
+@pytest.mark.parametrize("norm, said", [("sequence_mean", "They fall"), ("constant", "They are flat"),
+                                        ("sequence_sum", "They are flat"), ("token_mean", None)])  # fmt: skip
+def test_the_caption_of_the_lengths_speaks_of_lines_where_there_are_some(fake, norm, said):
+    text = caption("weight_by_length", length.weight_by_length(job_table(fake, 20, norm=norm), norm, 32.0))
+    assert [words for words in ("They fall", "They are flat") if words in text] == [said] * (said is not None)
+    assert ("Lines" in text) == ("its line" in text) == (said is not None)
+    assert "logarithmic" in text and "unlike advantages, the colour is that of their mean" in text
+    nothing = length.weight_by_length(as_table(no_weight(fake.job(3, preset("grpo", 0, 0.0, 32.0)))), norm, 32.0)
+    assert not any(word in caption("weight_by_length", nothing) for word in ("Lines", "logarithmic", "colour"))
+
+
+@pytest.mark.parametrize("name, norm, said", [
+    ("grpo", "sequence_mean", "the shares that Dr. GRPO (dotted) would"), ("dr_grpo", "constant", "the shares that GRPO (dashed) would"),
+    ("grpo", "constant", "the shares that GRPO (dashed) and Dr. GRPO (dotted) would"),
+])  # fmt: skip
+def test_the_caption_of_the_shares_names_the_methods_that_are_there(fake, name, norm, said):
+    assert said in caption("cumulative_weight", cumulative.cumulative_weight(job_table(fake, 20, name, norm)))
+    old = before_the_columns(fake.job(20, preset(name, 0, 0.0, 32.0, norm)))
+    assert "GRPO" not in caption("cumulative_weight", cumulative.cumulative_weight(as_table(old)))
+
+
+def test_advantages_that_cancel_out_do_not_stretch_the_colours(fake):
+    """A penalty makes unlike advantages among the wrong answers of a group; what is left of their sum is rounding."""
+    rows = fake.job(20, preset("grpo", 0, 0.0, 32.0))
+    shown = sum(0 < row["successes"] < 8 for row in rows)
+    first = next(i for i, row in enumerate(rows) if 0 < row["successes"] < 8)
+    spoilt = [row | ({"advantage_wrong": 5e-17} if i == first else {}) for i, row in enumerate(rows)]
+    figure = length.weight_by_length(as_table(spoilt), "sequence_mean", 32.0)
+    assert [axes.get_title() for axes in figure.axes[:2]] == [
+        f"Right answers: {shown} groups", f"Wrong answers: {shown - 1} groups"
+    ]  # fmt: skip
+    assert len(shown_ticks(figure.axes[2].yaxis)) >= 3 and figure.axes[2].get_ylim()[0] > 0.1
+    # nothing but such: not the same as no weight
+    all_of_them = [row | ({"advantage_wrong": 5e-17} if row["advantage_wrong"] else {}) for row in rows]
+    wrong = length.weight_by_length(as_table(all_of_them), "sequence_mean", 32.0).axes[1]
+    assert wrong.texts[0].get_text() == "the advantages of wrong answers cancel out"

@@ -73,7 +73,7 @@ def test_the_page_links_to_files_that_are_there(make_config, fake):
     root = Path(config.run_dir)
     links = re.findall(r'href="([^"]*)"', (root / "charts.html").read_text())
     assert links[:4] == ["questions.parquet", "metrics.jsonl", "evals.jsonl", "probe.jsonl"]
-    assert links[4:] == ["weights.png", "weight_by_length.png", "cumulative_weight.png", "probe.png"]
+    assert links[4:] == ["progress.png", "weights.png", "weight_by_length.png", "cumulative_weight.png", "probe.png"]
     assert all((root / link).exists() for link in links)
 
 
@@ -138,8 +138,8 @@ def test_a_resumed_run_leaves_the_bytes_of_an_uninterrupted_one(make_config, fak
     assert snapshot(broken) == snapshot(whole)
     assert set(snapshot(whole)) == {
         "metrics.jsonl", "evals.jsonl", "questions.parquet", "probe.jsonl", "completions/step_000000.jsonl.zst",
-        "completions/step_000002.jsonl.zst", "completions/step_000004.jsonl.zst", "weights.png", "weight_by_length.png",
-        "cumulative_weight.png", "probe.png", "charts.html",
+        "completions/step_000002.jsonl.zst", "completions/step_000004.jsonl.zst", "progress.png", "weights.png",
+        "weight_by_length.png", "cumulative_weight.png", "probe.png", "charts.html",
     }  # fmt: skip
 
 
@@ -150,7 +150,7 @@ def test_control_without_the_drop_rule_the_files_differ(make_config, fake, monke
     monkeypatch.setattr(jsonl, "keep_before", lambda path, step: None)
     fake.drive(LocalTracker(), broken, 3, 6)
     changed = {name for name, data in snapshot(whole).items() if snapshot(broken)[name] != data}
-    assert changed == {"metrics.jsonl", "evals.jsonl", "probe.jsonl", "probe.png", "charts.html"}
+    assert changed == {"metrics.jsonl", "evals.jsonl", "probe.jsonl", "progress.png", "probe.png", "charts.html"}
 
 
 def test_a_fresh_start_in_a_used_folder_keeps_nothing_of_the_old_run(make_config, fake):

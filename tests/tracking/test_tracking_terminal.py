@@ -69,9 +69,9 @@ def test_plain_output_word_for_word(make_config, fake):
     q0, q1, q2 = 2 * (of[3] + of[6]), 2 * (of[1] + of[4] + of[7]), 2 * (of[2] + of[5])
     lines = squeezed(text)
     at = lines.index("largest weights of the run weight asked success, first -> last")
-    assert lines[at + 1] == f"[b]5+1=? {q1:.4g} 6 0.12 -> 0.88"
-    assert {lines[at + 2].split()[1], lines[at + 3].split()[1]} == {f"{q0:.4g}", f"{q2:.4g}"}
-    for name in ("run", "metrics", "questions", "charts", "answers"):
+    assert lines[at + 1] == f"[b]5+1=? {q1:.4f} 6 0.12 -> 0.88"
+    assert {lines[at + 2].split()[1], lines[at + 3].split()[1]} == {f"{q0:.4f}", f"{q2:.4f}"}
+    for name in ("run", "metrics", "questions", "probe", "charts", "answers"):
         assert any(line.startswith(name + " ") for line in lines[at + 4 :])
 
 
@@ -171,6 +171,80 @@ def test_why_nothing_had_weight_is_said_where_the_rows_show_it(make_config, fake
     tracker.questions(0, [fake.questions(0)[0] | row | nothing | {"slot": slot} for slot, row in enumerate(rows)])
     tracker.finish({})
     assert f"No question had any weight{said}" in screen.file.getvalue().splitlines()
+
+
+def of_probe(step, norm, cosine, groups) -> dict[str, object]:
+    return {"step": step, "norm": norm, "cosine": cosine, "groups": [
+        {"slot": i, "question_id": f"q{i}", "success_rate": 0.5, "cosine": some} for i, some in enumerate(groups)]}  # fmt: skip
+
+
+@pytest.fixture
+def probed(make_config):
+    """The run's end with these rows in probe.jsonl, its lines from the probe's title on."""
+
+    def end(*rows) -> list[str]:
+        screen = console(False)
+        tracker = Trackers([LocalTracker(), Terminal(screen)])
+        tracker.start(make_config(), None)
+        for row in rows:
+            tracker.probe(row["step"], row)
+        tracker.finish({})
+        lines = screen.file.getvalue().splitlines()
+        return lines[next((i for i, line in enumerate(lines) if "gradients" in line), len(lines)) :]
+
+    return end
+
+
+def test_the_probe_s_means_are_shown_for_the_pairs_with_the_first_objective(probed):
+    a, b, c = "grpo~dr_grpo", "grpo~mine", "dr_grpo~mine"
+    nothing = dict.fromkeys((a, b, c))
+    lines = probed(
+        # norms: 3/2 and 1/4, mean 0.875; 3/0.2 = 15, and none with a gradient of nothing
+        of_probe(0, {"grpo": 3.0, "dr_grpo": 2.0, "mine": 0.2}, {a: 0.9, b: 0.5, c: 0.1},
+                 [{a: 1.0, b: 0.25, c: 0.1}, nothing]),
+        of_probe(5, {"grpo": 1.0, "dr_grpo": 4.0, "mine": 0.0}, {a: 0.7, b: None, c: None},
+                 [{a: 0.9, b: None, c: None}, {a: 0.95, b: -0.5, c: 0.1}]),
+    )  # fmt: skip
+    assert squeezed("\n".join(lines))[:4] == [
+        "gradients on the same answers (2 probes) cosine within questions norm/norm",
+        "GRPO ~ Dr. GRPO 0.8000 0.9500 0.88",  # (1 + 0.9 + 0.95) / 3
+        "GRPO ~ mine 0.5000 -0.1250 15.00",
+        "",
+    ]
+
+
+def test_of_one_probe_the_title_has_no_plural_and_a_dash_stands_for_what_is_not_there(probed):
+    lines = probed(of_probe(0, {"rloo": 0.0, "no_std": 2.0}, {"rloo~no_std": None}, []))
+    assert squeezed("\n".join(lines))[:2] == [
+        "gradients on the same answers (1 probe) cosine within questions norm/norm",
+        "RLOO ~ GRPO without its std - - -",
+    ]
+
+
+def test_the_objective_that_most_probes_have_is_the_first_and_stands_in_front(probed):
+    """A run that was gone on from with other objectives: GRPO is in both, second in the first of them."""
+    lines = probed(
+        of_probe(0, {"dr_grpo": 2.0, "grpo": 1.0}, {"dr_grpo~grpo": 0.5}, [{"dr_grpo~grpo": 0.25}]),
+        of_probe(5, {"grpo": 3.0, "rloo": 1.0}, {"grpo~rloo": 0.75}, []),
+    )
+    assert squeezed("\n".join(lines))[1:3] == ["GRPO ~ Dr. GRPO 0.5000 0.2500 0.500", "GRPO ~ RLOO 0.7500 - 3.000"]
+
+
+def test_without_a_probe_there_is_no_table_and_no_path_of_one(probed):
+    assert probed() == []
+
+
+@pytest.mark.parametrize(("values", "shown"), [
+    ([0.4753, 0.25, 0.246], ["0.4753", "0.2500", "0.2460"]),
+    ([12.345678, 0.25, None], ["12.35", "0.25", "-"]),
+    ([9.9996, 1.0], ["10.00", "1.00"]),
+    ([54321.6, 2.4], ["54322", "2"]),
+    ([0.00123456], ["0.001235"]),
+    ([0.0, None], ["0.000", "-"]),
+    ([], []),
+])  # fmt: skip
+def test_figures_of_a_column_have_the_decimals_of_the_largest(values, shown):
+    assert report.aligned(values) == shown
 
 
 @pytest.mark.parametrize(("count", "text"), [(1, "(1 question x 2)"), (4, "(4 questions x 2)")])

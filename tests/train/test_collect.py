@@ -102,10 +102,10 @@ def adapter(folder: Path) -> dict[str, torch.Tensor]:
 def test_a_rejected_group_is_as_if_it_had_never_been_sampled(tmp_path, monkeypatch):
     """Groups of a step turned down, or taken away before anything is made of them: the same adapter, to the last bit.
 
-    A KL is in the loss, which rows without advantage would have a part in, and several optimizer steps are made.
+    A KL is in the loss, of which rows without advantage would be a part, and rows are dealt out to three optimizer steps.
     """
     one_step = ["rollout.dynamic_sampling=1", "steps=1", "data.train_size=8", "beta=0.1", "loss_norm=token_mean"]
-    one_step += ["optim.updates_per_rollout=3", "optim.lr=0.01"]
+    one_step += ["optim.updates_per_rollout=3", "optim.minibatch=response", "optim.lr=0.01"]
     go(tmp_path / "all", *one_step)
     found = metrics(tmp_path / "all")[0]
     assert found["excluded"] > 0 and found["groups/kept"] > 1 and found["updates"] == 3 and found["kl"] > 0
