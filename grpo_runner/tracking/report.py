@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import jsonl
 from .base import Row
-from .local import COMPLETIONS, EVALS, METRICS, PAGE
+from .local import COMPLETIONS, EVALS, METRICS, PAGE, PROBE, probe_rows
 from .questions import PARQUET
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def evaluation_line(metrics: Row) -> str:
 
 def before_after(run_dir: Path) -> tuple[int, int, list[tuple[str, str, str, str]]] | None:
     """(first step, last step, lines of label, before, after, change) from evals.jsonl; None with under two rows."""
-    rows = [row for _, row in jsonl.whole_lines(run_dir / EVALS)]
+    rows = jsonl.rows(run_dir / EVALS)
     if len(rows) < 2:
         return None
     first, last = rows[0], rows[-1]
@@ -96,16 +97,15 @@ def weightiest(questions: pa.Table, count: int) -> list[tuple[str, str, str, str
         text_of[name] = text
         total[name] = total.get(name, 0.0) + weight
         rates.setdefault(name, []).append(rate)
-    top = sorted(total, key=lambda name: (-total[name], name))[:count]
+    top = [name for name in sorted(total, key=lambda name: (-total[name], name))[:count] if total[name] > 0]
     return [
         (
             " ".join(text_of[name].split()),
-            f"{total[name]:.4g}",
+            weight,
             str(len(rates[name])),
             f"{rates[name][0]:.2f} -> {rates[name][-1]:.2f}",
         )
-        for name in top
-        if total[name] > 0
+        for name, weight in zip(top, aligned([total[name] for name in top]), strict=True)
     ]
 
 
@@ -123,11 +123,44 @@ def no_weight(questions: pa.Table) -> str:
     return f"{said}: in every group, all answers{' in the update' * some_left_out} earned the same."
 
 
+def probed(run_dir: Path) -> tuple[int, list[tuple[str, str, str, str]]]:
+    """(number of probes, lines) from probe.jsonl: a line for each pair of objectives that has the first one in it.
+
+    A line: the pair, the first in front; the mean cosine of the steps' gradients, and of the questions' gradients; the
+    mean of the first's norm over the other's. Means are over what there is: a gradient of nothing has no cosine, and no
+    quotient.
+    """
+    from .charts.probe import first_objective, pair_label
+
+    rows = probe_rows(run_dir)
+    first = first_objective(rows)
+    pairs = dict.fromkeys(pair for row in rows for pair in row["cosine"] if first in pair.split("~"))
+    others = list(dict.fromkeys(name for pair in pairs for name in pair.split("~") if name != first))
+    steps, groups, quotients = [], [], []
+    for other in others:
+        keys = (f"{first}~{other}", f"{other}~{first}")
+        steps.append(_mean([row["cosine"].get(key) for row in rows for key in keys]))
+        of_groups = [group.get("cosine") or {} for row in rows for group in row.get("groups") or []]
+        groups.append(_mean([cosines.get(key) for cosines in of_groups for key in keys]))
+        norms = [(norm.get(first), norm.get(other)) for row in rows if (norm := row.get("norm"))]
+        quotients.append(_mean([one / two for one, two in norms if one and two]))
+    shown = [pair_label(f"{first}~{other}") for other in others]
+    cosines = [[_fixed(value, 4) for value in values] for values in (steps, groups)]
+    return len(rows), list(zip(shown, *cosines, aligned(quotients), strict=True))
+
+
+def aligned(values: Sequence[float | None]) -> list[str]:
+    """All with the same number of decimals: so many that the largest has four significant digits; `-` for None."""
+    largest = max((abs(value) for value in values if value is not None), default=0.0)
+    digits = max(0, 3 - int(f"{largest:.3e}".split("e")[1]))  # 9.9996 is 10.00
+    return [_fixed(value, digits) for value in values]
+
+
 def paths(run_dir: Path) -> list[tuple[str, str]]:
     """(what, where) for what the run left, relative to the working directory where that is shorter."""
     names = (
         ("run", ""), ("adapter", "adapter"), ("model", "model"), ("metrics", METRICS), ("questions", PARQUET),
-        ("charts", PAGE), ("answers", COMPLETIONS),
+        ("probe", PROBE), ("charts", PAGE), ("answers", COMPLETIONS),
     )  # fmt: skip
     found = [(what, _short(run_dir / name)) for what, name in names if (run_dir / name).exists()]
     offline = sorted((run_dir / "wandb").glob("offline-run-*"))
@@ -143,6 +176,12 @@ def _short(path: Path) -> str:
 def _number(row: Row, key: str) -> float | None:
     value = row.get(key)
     return float(value) if isinstance(value, int | float) else None
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Of those that are there; None where none is."""
+    found = [value for value in values if value is not None]
+    return sum(found) / len(found) if found else None
 
 
 def _fixed(value: float | None, digits: int) -> str:

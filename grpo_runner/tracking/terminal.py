@@ -88,7 +88,7 @@ class Terminal(Tracker):
         self._print(Text.assemble((f"held-out at step {step}: ", "bold"), report.evaluation_line(metrics)))
 
     def finish(self, summary: Row) -> None:
-        """Before and after, the three weightiest questions, the paths. Without a `start`, nothing."""
+        """Before and after, the three weightiest questions, the probe, the paths. Without a `start`, nothing."""
         self.close()
         if not hasattr(self, "_dir"):
             return
@@ -107,6 +107,13 @@ class Terminal(Tracker):
             self._print(table)
         elif questions.num_rows:
             self._print(Text(report.no_weight(questions)))
+        probes, pairs = report.probed(self._dir)
+        if pairs:
+            title = f"gradients on the same answers ({probes} probe{'s' * (probes != 1)})"
+            table = self._table(title, "cosine", "within questions", "norm/norm")
+            for pair in pairs:
+                table.add_row(*pair)
+            self._print(table)
         self._print(Text())
         for name, path in report.paths(self._dir):
             self._print(Text.assemble((f"{name:<10}", "dim"), path))

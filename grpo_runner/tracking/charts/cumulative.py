@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 CLASSES = {"hard": ("p ≤ 1/3", VERMILLION), "medium": ("between", GREEN), "easy": ("p ≥ 2/3", BLUE)}
 _Style = Literal["-", "--", ":"]
 _MARGIN = 0.02  # of a panel, so that lines and dots at its edge are whole
-_REFERENCES: dict[str, tuple[str, _Style]] = {"weight_grpo": ("grpo", "--"), "weight_dr_grpo": ("dr_grpo", ":")}
+REFERENCES: dict[str, tuple[str, _Style]] = {"weight_grpo": ("grpo", "--"), "weight_dr_grpo": ("dr_grpo", ":")}
 
 
 def classes(successes: np.ndarray, group_size: np.ndarray) -> np.ndarray:
@@ -63,7 +63,7 @@ def cumulative_weight(table: pa.Table) -> Figure:
     own = _shares(weights)
     lines: list[tuple[str, np.ndarray, _Style, float]] = []
     same, unknown = [], []
-    for name, (objective, style) in _REFERENCES.items():
+    for name, (objective, style) in REFERENCES.items():
         label = NAMED[objective].label
         if table[name].null_count:
             unknown.append(label)

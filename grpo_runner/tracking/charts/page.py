@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from ...method import method_name
+from ...objectives import NAMED
 from ...schema import RunConfig
-from .cumulative import cumulative_weight
-from .drawing import count, png
+from .cumulative import REFERENCES, cumulative_weight
+from .drawing import GREY, count, png
 from .length import weight_by_length
 from .probe import probe_cosines
-from .weights import weight_scatter
+from .progress import progress
+from .weights import THEORY, weight_scatter
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 
 class Drawn(NamedTuple):
@@ -33,7 +39,7 @@ def draw(
     evals: Sequence[Mapping[str, Any]],
     probe: Sequence[Mapping[str, Any]],
 ) -> dict[str, Drawn]:
-    """The pictures in the order of `CAPTIONS`: of the steps, of the questions and of the probe, each where it has a row.
+    """The pictures in the order of `CAPTIONS`: of the steps, of the questions, of the probe, each where it has a row.
 
     table: rows of questions.parquet; the others: rows of metrics.jsonl, evals.jsonl and probe.jsonl.
     """
@@ -52,11 +58,9 @@ def draw(
 
 def _of_progress(figure: Figure) -> str:
     labels = {label for axes in figure.axes for label in axes.get_legend_handles_labels()[1]}
-    text = ["Each figure is of the answers that were sampled in that step."]
+    text = ["Figures of training are of the answers of that step."]
     if any(label.startswith("held-out") for label in labels):
         text.append("Held-out accuracy is that of the policy as it was before the update of the step where it stands.")
-    if {"right", "wrong"} & labels:
-        text.append("A step in which no answer was right, or none wrong, has no such length.")
     return " ".join(text)
 
 
@@ -71,10 +75,10 @@ after the loss norm."""
     ]
     if own:
         scaled = "; on the right it is scaled as its label says" if right.lines else ""
-        text.append(f"Red is the closed form of the advantage in use{scaled}.")
+        text.append(f"Red: the closed form of the advantage in use{scaled}.")
     if others:
         names = [f"{str(line.get_label()).split(':')[0]} ({_style(line)})" for line in others]
-        text.append(f"Grey is that of {' and '.join(names)}.")
+        text.append(f"Grey: the closed form of {' and '.join(names)}.")
     return " ".join(text)
 
 
@@ -88,11 +92,11 @@ out."""
     if any(axes.collections for axes in figure.axes[:2]):
         text.append("Both axes are logarithmic.")
     if lines and all(np.ptp(line.get_ydata()) == 0 for line in lines):
-        text.append("A line is an answer with the |A| of its colour. It is flat: the length does not enter.")
+        text.append("Lines: an answer with the |A| of their colour. They are flat: the length does not enter.")
     elif lines:
-        text.append("A line is an answer with the |A| of its colour. It falls: a token of a long answer counts less.")
+        text.append("Lines: an answer with the |A| of their colour. They fall: a token of a long answer counts less.")
     if len(figure.axes) > 2:  # a colour bar
-        off = ", and the dot lies off its line" if lines else ""
+        off = ", and the dot may lie off its line" if lines else ""
         text.append(f"Where answers of a kind have unlike advantages, the colour is that of their mean{off}.")
     return " ".join(text)
 
@@ -101,7 +105,7 @@ def _of_cumulative(figure: Figure) -> str:
     right = figure.axes[1]
     text = ["The class of a group is by its success rate p at that step: hard p ≤ 1/3, easy p ≥ 2/3."]
     styles = {line.get_linestyle(): _style(line) for line in right.lines}
-    names = [f"{name} ({styles[style]})" for style, name in REFERENCE_STYLES.items() if style in styles]
+    names = [f"{NAMED[name].label} ({styles[style]})" for name, style in REFERENCES.values() if style in styles]
     if names:
         runs = "a run of its own" if len(names) == 1 else "runs of their own"
         text.append(
@@ -112,9 +116,8 @@ def _of_cumulative(figure: Figure) -> str:
 
 
 def _of_probe(figure: Figure) -> str:
-    text = "The gradients of several objectives on the same answers and the same parameters: 1 is the same direction."
-    sides = ["Left, of the whole step", "right, of single questions"]
-    return f"{text} {'; '.join(sides)}."
+    return """The gradients of several objectives on the same answers and the same parameters: 1 is the same direction.
+Left, of the whole step; right, of single questions."""
 
 
 def _style(line: Line2D) -> str:

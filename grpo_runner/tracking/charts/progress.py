@@ -49,13 +49,13 @@ def progress(metrics: Sequence[Mapping[str, Any]], evals: Sequence[Mapping[str, 
         whole_numbers(axes.xaxis)
         dress(axes)
         axes.legend(frameon=False, fontsize=9)
-    lines = f"thin, each step; thick, the mean over the {width} steps around it" if width > 1 else "step by step"
-    figure.suptitle(f"How the run went: {lines}")
+    what = f"thin, each step; thick, the mean over the {width} steps around it" if width > 1 else "step by step"
+    figure.suptitle(f"How the run went: {what}")
     return figure
 
 
 def smoothed(values: np.ndarray, width: int) -> np.ndarray:
-    """Mean of the `width` (odd) values around each, fewer at the ends, NaN left out; NaN where all are. (R,) -> (R,)."""
+    """Mean of the `width` (odd) values around each, fewer at the ends, NaN left out; NaN of none. (R,) -> (R,)."""
     half = width // 2
     windows = [values[max(0, at - half) : at + half + 1] for at in range(len(values))]
     there = [window[~np.isnan(window)] for window in windows]
