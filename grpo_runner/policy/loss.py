@@ -47,8 +47,8 @@ def loss_of(given: Given, config: RunConfig) -> Loss:
     and all three terms are averaged by one rule.
     """
     clip, beta, rollout = config.clip, config.beta, config.rollout
-    uncut = importance_weights(given.old, given.sampled, given.mask, rollout.importance, None)
-    importance = uncut if rollout.importance_cap is None else uncut.clamp(max=rollout.importance_cap)
+    of = (given.old, given.sampled, given.mask, rollout.importance)
+    importance, uncut = importance_weights(*of, rollout.importance_cap), importance_weights(*of, None)
     weights, limits = given.weights * importance, Range(clip.low, clip.high, clip.dual)
     found = SURROGATES[clip.kind](given.logprobs, given.old, weights, given.mask, limits)
     value, kl = -found.value_NT.sum(), torch.zeros_like(given.logprobs)
