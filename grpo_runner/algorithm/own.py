@@ -13,16 +13,18 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from ..errors import InputError, in_a_line
 from ..plugin import imported
-from ..schema import AdvantageConfig, LossNormConfig
 from .advantages import BASELINES, SCALES
 from .loss_norm import LOSS_NORMS
+
+if TYPE_CHECKING:  # so that `explain` starts without pydantic
+    from ..schema import AdvantageConfig, LossNormConfig
 
 _NONE = torch.nan  # an excluded answer
 _REWARDS = torch.tensor([[1.0, 0.0, 0.5], [0.0, 0.0, 0.0], [1.0, _NONE, 0.0], [_NONE, _NONE, _NONE]])
