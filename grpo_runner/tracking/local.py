@@ -111,6 +111,9 @@ def check_record(config: RunConfig, first: int) -> None:
         return  # nothing of what is there is kept
     run_dir = Path(config.run_dir)
     metrics, evals = (jsonl.rows(run_dir / name) for name in (METRICS, EVALS))
+    for row in metrics:
+        if row["step"] < first and len(row) == 1:
+            raise _lost(run_dir / METRICS, row["step"], "the figures of its row are lost")
     probed = {row["step"] for row in probe_rows(run_dir)}
     table = read_questions(run_dir)
     slots: dict[int, list[int]] = {}

@@ -161,7 +161,6 @@ def restore(checkpoints: Checkpoints, trainer: Trainer, say: Callable[[str], Non
     trainer.load_state(found.optimizer)
     if found.reference and trainer.reference is not None:
         trainer.reference.load(found.reference)
-    say(f"going on from step {found.step}")
     return found.step
 
 

@@ -31,7 +31,7 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the folder for this process. Raises BusyError if another has it; a killed one's lock frees itself."""
-        made = not self.path.exists()
+        made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         with disk_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.path / ".lock", timeout=0)
@@ -48,8 +48,8 @@ class RunFolder:
             if not (self.path / "config.yaml").exists():  # nothing came of it
                 with suppress(OSError):
                     (self.path / ".lock").unlink()
-                    if made:
-                        self.path.rmdir()
+                    for folder in made:
+                        folder.rmdir()
 
     def check(self) -> dict[str, Any] | None:
         """Hold what the folder has against this run, and write nothing. Gives the summary of a run that is finished

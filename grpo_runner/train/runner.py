@@ -74,6 +74,8 @@ def _train(config: RunConfig, folder: RunFolder, terminal: Terminal) -> Summary:
     with ExitStack() as closing:
         built = build(config, folder.path, tracker, terminal.say, closing)
         check_record(config, built.start)
+        if built.start:
+            terminal.say(f"going on from step {built.start}")
         folder.begin()  # not before all was found to be in order: what a refused run would leave is nothing
         reached = built.start
         terminal.announce(method, built.plan, built.notes)

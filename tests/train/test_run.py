@@ -269,3 +269,23 @@ def test_summary_says_what_ran(grpo):
     assert summary["method"] == "GRPO" and summary["steps"] == 4 and summary["status"] == "done"
     assert summary["before"]["step"] == 0 and summary["after"]["step"] == 4 and "torch" in summary["versions"]
     assert "run_dir" not in yaml.safe_load((grpo / "config.yaml").read_text())
+
+
+def test_a_refused_first_start_leaves_no_folder_not_even_the_one_around_it(tmp_path):
+    with pytest.raises(InputError, match="no_such_module"):
+        go(tmp_path / "around" / "another" / "run", "advantage.baseline=no_such_module:f")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_row_that_lost_its_figures_stops_a_resume_before_anything_is_said_to_go_on(tmp_path, capsys):
+    go(tmp_path / "run")
+    file = tmp_path / "run" / "metrics.jsonl"
+    first, second = file.read_text().splitlines()
+    file.write_text(first + '\n{"step": 1}\n')
+    capsys.readouterr()
+    with pytest.raises(InputError, match="step 1: the figures of its row are lost"):
+        go(tmp_path / "run", "steps=3")
+    assert "going on" not in capsys.readouterr().out and (tmp_path / "run" / "DONE").exists()
+    file.write_text(f"{first}\n{second}\n")
+    go(tmp_path / "run", "steps=3")
+    assert "going on from step 2" in capsys.readouterr().out and len(rows(tmp_path / "run")) == 3

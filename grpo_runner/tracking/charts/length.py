@@ -92,7 +92,8 @@ def weight_by_length(table: pa.Table, kind: str, budget: float) -> Figure:
         " (the median; dots are with their own N)" if batches.size and np.ptp(batches) > 1e-6 * batches.max() else ""
     )
     values = f"N = {count(batch, 'answer')} in the optimizer batch{about}" if batch is not None else ""
-    figure.supxlabel(_explained(formula, kind, values, budget, single), fontsize=9, color=GREY)
+    if shown.shape[1]:  # of empty panels there is nothing to explain
+        figure.supxlabel(_explained(formula, kind, values, budget, single), fontsize=9, color=GREY)
     figure.suptitle(f"What a token weighs by the length of its answer: {asked(table)}\nloss norm: {kind}", fontsize=12)
     return figure
 

@@ -18,7 +18,7 @@ _PANELS: dict[str, dict[str, tuple[str, str]]] = {  # title -> key of metrics.js
     "Accuracy": {"accuracy": ("training answers", VERMILLION)},
     "Reward": {"reward/mean": ("mean of the step", VERMILLION)},
     "Length of an answer (tokens)": {"length/correct": ("right", BLUE), "length/wrong": ("wrong", ORANGE)},
-    "Entropy and KL of a token (nats)": {"entropy": ("entropy", PURPLE), "kl": ("KL to the reference", GREEN)},
+    "Of a token (nats)": {"entropy": ("entropy", PURPLE), "kl": ("KL to the reference", GREEN)},
 }
 
 
