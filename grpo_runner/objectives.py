@@ -7,7 +7,10 @@ read from here what GRPO would have given.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:  # no pydantic where only the names are wanted
+    from .schema import RunConfig
 
 
 class Preset(NamedTuple):
@@ -49,6 +52,7 @@ HALVES = {
     ),
 }
 NAMED = PRESETS | HALVES
+REFERENCES = ("grpo", "dr_grpo", "rloo")  # what a question would have weighed under these stands beside its weight
 NORM_WORDS = {
     "sequence_mean": "each answer's loss over its own length |o|",
     "constant": "each answer's loss over a constant, L={budget:g}",
@@ -82,3 +86,15 @@ def preset(name: str, ddof: int, eps: float, budget: float, norm: str | None = N
     """The objective of that name; norm: another loss norm than its own."""
     label, baseline, scale, own, _ = NAMED[name]
     return Objective(label, baseline, scale, ddof, eps, norm or own, budget)
+
+
+def budget_of(config: RunConfig) -> float:
+    """L of the loss norm `constant`: as set, else the tokens that an answer may have."""
+    return float(config.loss_norm.divisor or config.max_new_tokens)
+
+
+def beside(name: str, config: RunConfig) -> Objective:
+    """A named objective as this run would have it: a std follows the run's ddof and eps where the run has a std."""
+    advantage = config.advantage
+    ddof, eps = (advantage.ddof, advantage.eps) if advantage.scale != "none" else (0, 0.0)
+    return preset(name, ddof, eps, budget_of(config))

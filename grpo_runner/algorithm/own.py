@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..errors import InputError, in_a_line
 from ..plugin import imported
-from .advantages import BASELINES, SCALES
+from .advantages import BASELINES, SCALES, zero_variance
 from .loss_norm import LOSS_NORMS
 
 if TYPE_CHECKING:  # so that `explain` starts without pydantic
@@ -70,11 +70,10 @@ def _of_rewards(key: str, path: str) -> Callable[..., Tensor]:
                 f"{key}: {path} returned a tensor of shape {tuple(made.shape)}; it must fit (Q, G) = {shape}, "
                 f"such as ({shape[0]}, 1)."
             ) from None
-        there_QG = ~rewards_QG.isnan()
+        there_QG, usable_QG = ~rewards_QG.isnan(), found_QG.isfinite()
         if is_scale:
-            equal_Q = rewards_QG.nan_to_num(nan=-torch.inf).amax(1) <= rewards_QG.nan_to_num(nan=torch.inf).amin(1)
-            there_QG = there_QG & ~equal_Q[:, None]
-        wrong_QG = there_QG & ~(found_QG.isfinite() & ((found_QG != 0) | torch.tensor(not is_scale)))
+            there_QG, usable_QG = there_QG & ~zero_variance(rewards_QG)[:, None], usable_QG & (found_QG != 0)
+        wrong_QG = there_QG & ~usable_QG
         if wrong_QG.any():
             rewards = rewards_QG[int(wrong_QG.any(1).nonzero()[0])].tolist()
             value = float(found_QG[wrong_QG][0])

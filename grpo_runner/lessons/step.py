@@ -17,7 +17,7 @@ from .. import validate
 from ..algorithm import plug_in
 from ..errors import InputError, nearest
 from ..method import method_name
-from ..objectives import Objective, preset
+from ..objectives import REFERENCES, Objective, beside, budget_of
 from ..policy.batch import minibatches
 from ..schema import RunConfig
 from ..tracking import read_questions
@@ -112,8 +112,8 @@ def read(folder: Path, number: int | None) -> StepRecord:
 def run_objective(config: RunConfig) -> Objective:
     """The switches that the run trained with."""
     advantage, norm = config.advantage, config.loss_norm
-    budget = float(norm.divisor or config.max_new_tokens)
-    return Objective(RUN, advantage.baseline, advantage.scale, advantage.ddof, advantage.eps, norm.kind, budget)
+    switches = (advantage.baseline, advantage.scale, advantage.ddof, advantage.eps, norm.kind)
+    return Objective(RUN, *switches, budget_of(config))
 
 
 def weigh_all(config: RunConfig, step: int, rewards_QG: Tensor, lengths_N: Tensor) -> list[Column]:
@@ -124,8 +124,7 @@ def weigh_all(config: RunConfig, step: int, rewards_QG: Tensor, lengths_N: Tenso
     """
     optim, own, included_N = config.optim, run_objective(config), ~rewards_QG.isnan().flatten()
     parts = minibatches(included_N, rewards_QG.shape[1], optim.updates_per_rollout, optim.minibatch, config.seed, step)
-    ddof, eps = (own.ddof, own.eps) if own.scale != "none" else (0, 0.0)
-    others = [preset(name, ddof, eps, own.budget) for name in ("grpo", "dr_grpo", "rloo")]
+    others = [beside(name, config) for name in REFERENCES]
     same = [other for other in others if other.same_weights(own)]
     objectives = [*(same or [own]), *(other for other in others if other not in same)]
     return [

@@ -47,6 +47,7 @@ def loss_of(given: Given, config: RunConfig) -> Loss:
     and all three terms are averaged by one rule.
     """
     clip, beta, rollout = config.clip, config.beta, config.rollout
+    # what the cap took is seen beside the uncut ratio: a ratio that merely equals the cap was not cut
     of = (given.old, given.sampled, given.mask, rollout.importance)
     importance, uncut = importance_weights(*of, rollout.importance_cap), importance_weights(*of, None)
     weights, limits = given.weights * importance, Range(clip.low, clip.high, clip.dual)

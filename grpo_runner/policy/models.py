@@ -152,6 +152,11 @@ def attach_lora(model: Any, config: LoraConfig, seed: int) -> nn.Module:
     return policy
 
 
+def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters that are trained, by name."""
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
 def read_adapter(folder: Path, policy: Any, config: LoraConfig, key: str) -> dict[str, torch.Tensor]:
     """Tensors of the LoRA adapter in a folder, by the names of the policy's parameters, on its device.
 
@@ -176,7 +181,7 @@ def read_adapter(folder: Path, policy: Any, config: LoraConfig, key: str) -> dic
         if settings.get(name)
     ]:
         raise InputError(f"{key}={folder}: adapters with {odd[0]} are not supported.")
-    named = {name: parameter for name, parameter in policy.named_parameters() if parameter.requires_grad}
+    named = trainable(policy)
     found = {name: tensors.pop(name.replace(".default.", "."), None) for name in named}
     if broken := [name for name, value in found.items() if value is not None and not value.isfinite().all()]:
         raise InputError(f"{key}={folder}: {broken[0]} has numbers that are not finite.")

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..schema import RunConfig
-from .models import read_adapter
+from .models import read_adapter, trainable
 
 
 class Reference:
@@ -27,9 +27,8 @@ class Reference:
     def __init__(self, policy: Any, config: RunConfig) -> None:
         self.policy, self.lora = policy, config.lora.enabled
         self.model = policy if self.lora else copy.deepcopy(policy).requires_grad_(False)
-        self.held: dict[str, Tensor] | None = (
-            None  # LoRA: the tensors that stand in for the policy's; None: adapter off
-        )
+        # LoRA: the tensors that stand in for the policy's own; None: the adapter is off
+        self.held: dict[str, Tensor] | None = None
         if self.lora and config.beta.reference == "initial" and config.lora.adapter is not None:
             self.refresh()
         elif self.lora and config.beta.reference not in ("initial", "base"):
@@ -75,11 +74,6 @@ class Reference:
     def _swap(self, held: dict[str, Tensor]) -> None:
         for name, parameter in trainable(self.policy).items():
             parameter.data, held[name] = held[name], parameter.data
-
-
-def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters that are trained, by name."""
-    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
 def trainable_like(model: nn.Module, policy: nn.Module) -> dict[str, nn.Parameter]:

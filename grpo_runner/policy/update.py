@@ -17,7 +17,8 @@ from ..schema import OptimConfig, RunConfig
 from .batch import Batch
 from .logprobs import completion_logprobs, logprobs_and_entropy
 from .loss import Given, loss_of
-from .reference import Reference, trainable
+from .models import trainable
+from .reference import Reference
 from .tally import Tally, TokenRecord
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from ..algorithm import advantages, token_weights
+from ..objectives import budget_of
 from ..policy.batch import Batch, minibatches
 from ..tracking.local import wants_completions
 from .collect import collect
@@ -18,7 +19,7 @@ def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
     """Make the steps from `start` on; gives the next step to make: config.steps unless a stop was asked for."""
     config, size, trainer = run.config, run.config.group_size.value, run.trainer
     advantage, norm, optim = config.advantage, config.loss_norm, config.optim
-    budget = norm.divisor or config.max_new_tokens
+    budget = budget_of(config)
     for step in range(start, config.steps):
         if config.evaluation.every and step % config.evaluation.every == 0:
             run.evaluate(step)

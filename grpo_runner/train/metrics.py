@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..algorithm import Weighed, concentration, question_rows, std, weigh, zero_variance
-from ..objectives import Objective, preset
+from ..objectives import REFERENCES, beside
 from ..policy.batch import Batch
 from ..policy.update import Update
 from ..schema import RunConfig
@@ -18,7 +18,6 @@ from ..types import Status
 from .collect import Rollout
 
 Row = dict[str, float | int | str | None]
-REFERENCES = ("grpo", "dr_grpo", "rloo")  # what a question would have weighed under these is recorded beside its weight
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class Step:
     def references(self) -> dict[str, Weighed]:
         """What GRPO, Dr. GRPO and leave-one-out give the same answers, in the same optimizer batches."""
         return {
-            name: weigh(self.rewards_QG, self.mask_NT, self.minibatches, reference_objective(name, self.config))
+            name: weigh(self.rewards_QG, self.mask_NT, self.minibatches, beside(name, self.config))
             for name in REFERENCES
         }
 
@@ -154,13 +153,6 @@ def _kl(made: Step) -> float | None:
         return made.update.kl
     tokens = int(made.mask_NT.sum())
     return float(made.penalty_N.nansum()) / tokens if tokens else None
-
-
-def reference_objective(name: str, config: RunConfig) -> Objective:
-    """A named objective as this run would have it: a std follows the run's ddof and eps where the run has a std."""
-    advantage = config.advantage
-    ddof, eps = (advantage.ddof, advantage.eps) if advantage.scale != "none" else (0, 0.0)
-    return preset(name, ddof, eps, float(config.loss_norm.divisor or config.max_new_tokens))
 
 
 def _concentrations(made: Step) -> dict[str, float | None]:

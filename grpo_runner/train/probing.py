@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from ..algorithm import weigh
+from ..objectives import beside
 from ..policy.batch import Batch
 from ..policy.probe import probe
 from .collect import Rollout
-from .metrics import known, mean, reference_objective
+from .metrics import known, mean
 from .parts import Parts
 
 
@@ -33,7 +34,7 @@ def probe_step(
         return Probed({}, None)
     began = time.perf_counter()
     weights = {
-        name: weigh(rewards_QG, mask_NT, parts, reference_objective(name, run.config)).weights_NT
+        name: weigh(rewards_QG, mask_NT, parts, beside(name, run.config)).weights_NT
         for name in run.config.tracking.probe
     }
     found = probe(run.trainer, batch, weights, step)

@@ -13,8 +13,8 @@ from grpo_runner.algorithm import token_weights
 from grpo_runner.config import compose
 from grpo_runner.errors import InputError
 from grpo_runner.policy.batch import Batch
-from grpo_runner.policy.models import attach_lora
-from grpo_runner.policy.reference import Reference, trainable
+from grpo_runner.policy.models import attach_lora, trainable
+from grpo_runner.policy.reference import Reference
 from grpo_runner.policy.update import Trainer
 from tests.helpers import changed, random_groups, tiny_llama
 

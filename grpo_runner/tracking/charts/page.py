@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...method import method_name
-from ...objectives import NAMED
+from ...objectives import NAMED, budget_of
 from ...schema import RunConfig
 from .cumulative import REFERENCES, cumulative_weight
 from .drawing import GREY, count, png
@@ -47,9 +47,8 @@ def draw(
     if metrics:
         figures["progress"] = progress(metrics, evals)
     if table.num_rows:
-        norm = config.loss_norm
-        figures["weights"] = weight_scatter(table, config.advantage, norm)
-        figures["weight_by_length"] = weight_by_length(table, norm.kind, float(norm.divisor or config.max_new_tokens))
+        figures["weights"] = weight_scatter(table, config.advantage, config.loss_norm)
+        figures["weight_by_length"] = weight_by_length(table, config.loss_norm.kind, budget_of(config))
         figures["cumulative_weight"] = cumulative_weight(table)
     if probe:
         figures["probe"] = probe_cosines(probe)
