@@ -201,7 +201,10 @@ def no_drawing(monkeypatch):
 
 
 def wandb_records(path: Path) -> Iterator[object]:
-    """Records of an offline `.wandb` file: 7 bytes of header, then LevelDB's log format in blocks of 32 KiB."""
+    """Records of an offline `.wandb` file: 7 bytes of header, then LevelDB's log format in blocks of 32 KiB.
+
+    Of a file that is still being written, the records that are whole.
+    """
     from wandb.proto.wandb_internal_pb2 import Record
 
     data, at, part, block = path.read_bytes(), 7, b"", 32768
@@ -211,6 +214,8 @@ def wandb_records(path: Path) -> Iterator[object]:
             at += block - at % block
             continue
         _, length, kind = struct.unpack("<IHB", data[at : at + 7])
+        if at + 7 + length > len(data):
+            return  # still being written: what is there of it is no record
         part += data[at + 7 : at + 7 + length]
         at += 7 + length
         if kind in (1, 4):  # full, or the last piece

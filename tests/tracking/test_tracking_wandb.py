@@ -76,6 +76,16 @@ class Offline:
         return json.loads((self.file.parent / "files" / str(self.nested(step, "questions")["path"])).read_text())
 
 
+def test_a_file_that_is_still_being_written_is_read_up_to_its_torn_record(make_config, fake, read_wandb, tmp_path):
+    fake.drive(full(), make_config(), None, 2)
+    whole = Offline(make_config().run_dir, read_wandb)
+    data, torn = whole.file.read_bytes(), tmp_path / "torn.wandb"
+    count = len(list(read_wandb(whole.file)))
+    for cut in (1, 3, 9, 40):
+        torn.write_bytes(data[:-cut])
+        assert 0 < len(list(read_wandb(torn))) < count
+
+
 def full(said: list[str] | None = None) -> Trackers:
     return Trackers([LocalTracker(), WandbTracker((said if said is not None else []).append)])
 
