@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterator
 from .errors import InputError, nearest
 from .objectives import NAMED
 from .schema import RunConfig
-from .validate import shown
+from .validate import LATER, shown
+
+# What only reward.equality=value asks for
+_OF_VALUES = ("units", "percent", "decimal_tolerance", "rounded_golds", "numeric_tolerance", "letters", "lists")
 
 
 def check(config: RunConfig) -> None:
@@ -136,6 +139,21 @@ def _reward(config: RunConfig) -> Iterator[str]:
         yield "reward.function is set, but has no weight. Add +reward.parts.function=1.0, or take reward=custom."
 
 
+def _grading(config: RunConfig) -> Iterator[str]:
+    """Keys of the checker that have no say beside the others."""
+    reward = config.reward
+    idle = {name: f"reward.equality={reward.equality}" for name in _OF_VALUES if reward.equality != "value"}
+    if reward.extract in ("hash", "whole"):
+        idle["boxes"] = f"reward.extract={reward.extract}"
+    for name, beside in idle.items():
+        default = LATER[f"reward.{name}"]
+        if getattr(reward, name) != default:
+            yield (
+                f"reward.{name}={shown(getattr(reward, name))} changes nothing beside {beside}. "
+                f"Allowed: reward.{name}={shown(default)}, or another {beside.split('=')[0]}."
+            )
+
+
 def _data_source(config: RunConfig) -> Iterator[str]:
     if config.data.kind != "arithmetic":
         return
@@ -183,6 +201,7 @@ _FAULTS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _importance,
     _probe,
     _reward,
+    _grading,
     _data_source,
     _minibatches,
     _no_targets,

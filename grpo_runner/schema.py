@@ -21,6 +21,7 @@ Rate = Annotated[float, Field(gt=0, le=1000)]
 NonNegative = Annotated[float, Field(ge=0)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
+Tolerance = Annotated[float, Field(ge=0, lt=1)]
 Text = Annotated[str, Field(min_length=1)]
 # a function of the user's own, package.module:name
 OwnFunction = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
@@ -58,6 +59,7 @@ class DataConfig:
     question_column: Text
     answer_column: Text
     answer_pattern: str | None
+    unreadable_gold: Literal["error", "drop"]
     train_size: Count | None
     eval_size: Count | None
     short_batch: Literal["wrap", "drop"]
@@ -82,7 +84,17 @@ class RewardConfig:
 
     parts: dict[str, float]
     function: str | None
-    extract: Literal["box_or_marker", "box", "answer_tag"]
+    extract: Literal["box_or_marker", "box", "answer_tag", "hash", "whole"]
+    boxes: Literal["unhedged", "last", "first", "only"]
+    equality: Literal["value", "string", "math_verify"]
+    units: Literal["optional", "ignored", "required"]
+    percent: Literal["sign_optional", "strict", "any_scale"]
+    decimal_tolerance: Tolerance
+    rounded_golds: bool
+    numeric_tolerance: Tolerance
+    letters: Literal["with_text", "alone"]
+    lists: Literal["unordered", "ordered"]
+    several_golds: Literal["any", "all"]
     truncated: Literal["zero", "keep", "mask", "soft"]
     overlong_buffer: Count | None
     deadline_s: Positive

@@ -9,11 +9,18 @@ from enum import StrEnum
 
 @dataclass(frozen=True)
 class Question:
-    """One question with its gold answer. `id` is unique in its data set and stable between runs."""
+    """One question with its gold answer. `id` is unique in its data set and stable between runs.
+
+    gold: a text, or a tuple of texts where the row has several (Policy.several_golds says how they count).
+    """
 
     id: str
     text: str
-    gold: str
+    gold: str | tuple[str, ...]
+
+    @property
+    def golds(self) -> tuple[str, ...]:
+        return (self.gold,) if isinstance(self.gold, str) else self.gold
 
 
 class Finish(StrEnum):
@@ -55,11 +62,15 @@ class Group:
 
 
 class Status(StrEnum):
-    """What grading found. Only CORRECT is a right answer; TIMEOUT and ERROR are counted apart from WRONG."""
+    """What grading found. Only CORRECT is a right answer; the others are counted apart from each other.
+
+    AMBIGUOUS: several answers are offered and the gold is only one of them.
+    """
 
     CORRECT = "correct"
     WRONG = "wrong"
     NO_ANSWER = "no_answer"
+    AMBIGUOUS = "ambiguous"
     TIMEOUT = "timeout"
     ERROR = "error"
 

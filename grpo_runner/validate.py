@@ -27,6 +27,17 @@ PARTS = ("correct", "format", "function")
 # Keys that came later, with what runs did before them: a folder that lacks them can still be read and gone on from.
 LATER: dict[str, Any] = {
     "reward.overlong_buffer": None,
+    "reward.boxes": "unhedged",
+    "reward.equality": "value",
+    "reward.units": "optional",
+    "reward.percent": "sign_optional",
+    "reward.decimal_tolerance": 1e-4,
+    "reward.rounded_golds": True,
+    "reward.numeric_tolerance": 0.0,
+    "reward.letters": "with_text",
+    "reward.lists": "unordered",
+    "reward.several_golds": "any",
+    "data.unreadable_gold": "error",
     "beta.placement": "loss",
     "beta.reference": "initial",
     "beta.refresh_every": 0,

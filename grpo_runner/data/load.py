@@ -37,20 +37,25 @@ def load(config: DataConfig, seed: int, unreadable: Callable[[str], str | None],
     and the first n of `eval` are a fair sample even of a file sorted by subject.
     Raises InputError naming the key, or the file and line.
     """
+    notes: list[str] = []
     if config.kind == "arithmetic":
         sets = _arithmetic(config, seed)
     else:
-        read_gold = _gold_reader(config)
+        read_gold, dropped = _gold_reader(config), config.unreadable_gold == "drop"
+        cached = cache(unreadable)  # golds repeat, and a symbolic one is slow to parse
         train = _table(config, config.train, "data.train", read_gold)
         held_out = _table(config, config.eval, "data.eval", read_gold) if evaluated else []
+        if dropped:  # before the sizes are taken, so that those count rows that can be used
+            train = _readable(train, "data.train", cached, notes)
+            held_out = _readable(held_out, "data.eval", cached, notes) if evaluated else []
         sets = _subset(train, config.train_size, seed), _shuffled(held_out, config.eval_size if evaluated else None)
-        cached = cache(unreadable)  # golds repeat, and a symbolic one is slow to parse
         for rows, key in zip(sets, ("data.train", "data.eval"), strict=True):
             _check_golds(rows, key, cached)
     chosen, eval_chosen = (tuple(question for _, question in rows) for rows in sets)
-    return DataSets(chosen, eval_chosen, notes=_overlap(chosen, eval_chosen))
+    return DataSets(chosen, eval_chosen, notes=(*notes, *_overlap(chosen, eval_chosen)))
 
 
+Gold = str | tuple[str, ...]  # "" where a row has none
 # A question with its place in its file, for messages; only the question leaves this module.
 Placed = tuple[str, Question]
 
@@ -65,7 +70,7 @@ def _arithmetic(config: DataConfig, seed: int) -> tuple[list[Placed], list[Place
     return [(question.id, question) for question in train], [(question.id, question) for question in held_out]
 
 
-def _table(config: DataConfig, source: SourceConfig, key: str, read_gold: Callable[[str, Any], str]) -> list[Placed]:
+def _table(config: DataConfig, source: SourceConfig, key: str, read_gold: Callable[[str, Any], Gold]) -> list[Placed]:
     """All questions of one source. Every row must have a question and a gold, also rows that a size leaves out."""
     columns = {config.question_column: "data.question_column", config.answer_column: "data.answer_column"}
     placed = []
@@ -76,8 +81,8 @@ def _table(config: DataConfig, source: SourceConfig, key: str, read_gold: Callab
             raise InputError(f'{row.place}: the question (column "{config.question_column}") is {found}.')
         _check_utf8(f'{row.place}: the question (column "{config.question_column}")', text)
         placed.append((row.place, Question(row.id, text, read_gold(row.place, row.cells[config.answer_column]))))
-    empty = [place for place, question in placed if not question.gold]
-    if empty:
+    empty = [place for place, question in placed if not all(question.golds)]
+    if empty and config.unreadable_gold == "error":
         raise InputError(
             f'{empty[0]}: the gold answer (column "{config.answer_column}") is empty.\n'
             f"{len(empty)} of {len(placed)} rows of {key} have none. Give one, or remove the rows."
@@ -85,26 +90,26 @@ def _table(config: DataConfig, source: SourceConfig, key: str, read_gold: Callab
     return placed
 
 
-def _gold_reader(config: DataConfig) -> Callable[[str, Any], str]:
+def _gold_reader(config: DataConfig) -> Callable[[str, Any], Gold]:
     """A function (place, cell) -> gold, "" when there is none.
 
     Without `answer_pattern` the gold is the whole cell. With one it is the group of the last match; a cell without a
     match is the bare answer already when it is one line (so `18` and `… #### 18` both give 18), and refused when it
-    spans several, since a worked solution is no gold. A list of one answer is taken, of several refused. An answer is
+    spans several, since a worked solution is no gold. A list of several answers is a tuple of golds. An answer is
     text or a finite number: of other values (bytes, dates, true) Python's own spelling would become the gold.
     """
     column = f'column "{config.answer_column}"'
     pattern = _pattern(config.answer_pattern)
 
-    def read_gold(place: str, cell: Any) -> str:
-        if isinstance(cell, list) and len(cell) > 1:
-            raise InputError(
-                f"{place}: {len(cell)} gold answers ({column}); one is needed.\n"
-                "Several accepted answers a question are not supported: keep one, or remove the row."
-            )
-        value = cell[0] if isinstance(cell, list) and cell else cell
-        if value is None or value == [] or (isinstance(value, float) and math.isnan(value)):
-            value = ""  # an empty list, and NaN, which is how tables write a missing number
+    def read_gold(place: str, cell: Any) -> Gold:
+        if not isinstance(cell, list):
+            return read_one(place, cell)
+        golds = tuple(dict.fromkeys(read_one(place, value) for value in cell))
+        return golds if len(golds) > 1 else golds[0] if golds else ""
+
+    def read_one(place: str, value: Any) -> str:
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            value = ""  # NaN is how tables write a missing number
         if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
             raise InputError(f"{place}: the gold answer ({column}) is a {type(value).__name__}, not text or a number.")
         if not isinstance(value, str) and not Decimal(value).is_finite():
@@ -175,14 +180,34 @@ def _enough(rows: Sequence[Placed], size: int, split: str) -> None:
 
 def _check_golds(rows: Sequence[Placed], key: str, unreadable: Callable[[str], str | None]) -> None:
     """Raise when a gold cannot be read: a question that no answer can satisfy teaches nothing and looks hard."""
-    bad = [(place, question, why) for place, question in rows if (why := unreadable(question.gold)) is not None]
+    bad = [fault for row in rows if (fault := _fault(row, unreadable)) is not None]
     if bad:
-        place, question, why = bad[0]
-        gold = question.gold if len(question.gold) <= 80 else question.gold[:79] + "…"
         raise InputError(
-            f"{place}: the gold answer {gold!r} cannot be read: {why}\n"
-            f"{len(bad)} of {len(rows)} questions of {key} have such a gold. Mend them or remove the rows."
+            f"{bad[0]}\n{len(bad)} of {len(rows)} questions of {key} have such a gold. "
+            "Mend them, remove the rows, or leave them out with data.unreadable_gold=drop."
         )
+
+
+def _fault(row: Placed, unreadable: Callable[[str], str | None]) -> str | None:
+    """Where a row's first unreadable gold stands, and why it cannot be read; None for a row without one."""
+    place, question = row
+    for gold in question.golds:
+        if (why := unreadable(gold)) is not None:
+            return f"{place}: the gold answer {gold if len(gold) <= 80 else gold[:79] + '…'!r} cannot be read: {why}"
+    return None
+
+
+def _readable(
+    rows: Sequence[Placed], key: str, unreadable: Callable[[str], str | None], notes: list[str]
+) -> list[Placed]:
+    """The rows whose golds can be read. Says how many others there were; raises when there is no other."""
+    faults = [_fault(row, unreadable) for row in rows]
+    bad = [fault for fault in faults if fault is not None]
+    if bad and len(bad) == len(rows):
+        raise InputError(f"{bad[0]}\nNo row of {key} has a gold that can be read.")
+    if bad:
+        notes.append(f"Left out {len(bad)} of {len(rows)} rows of {key}, whose gold cannot be read. First: {bad[0]}")
+    return [row for row, fault in zip(rows, faults, strict=True) if fault is None]
 
 
 def _overlap(train: Sequence[Question], held_out: Sequence[Question]) -> tuple[str, ...]:

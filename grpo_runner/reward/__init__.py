@@ -7,6 +7,7 @@ deadline; `unreadable` says why a gold cannot be used; `compose.build` makes the
 from __future__ import annotations
 
 from .check import check, unreadable
+from .policy import Policy, policy_of
 from .workers import Grader
 
-__all__ = ["Grader", "check", "unreadable"]
+__all__ = ["Grader", "Policy", "check", "policy_of", "unreadable"]

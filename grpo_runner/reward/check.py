@@ -7,14 +7,18 @@ evaluation use workers.Grader, which asks the same functions in processes that c
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 
 from ..types import Status, Verdict
 from . import guards
-from .equivalence import Algebra, NeedsAlgebra, same
-from .extract import MODES, offer
+from .equivalence import hedges, same
+from .extract import offer
+from .judge import Algebra, NeedsAlgebra
 from .normalize import balanced, tidy
 from .notation import number
+from .policy import DEFAULT, Gold, Policy, golds_of
+from .rules import ALGEBRA
 
 MAX_GOLD = 1500
 _PLACEHOLDER = re.compile(
@@ -24,20 +28,20 @@ _PLACEHOLDER = re.compile(
 )
 _POINTS_ELSEWHERE = re.compile(r"https?://|!\[|<img|\b(?:figure|diagram|picture|image|attachment)\b", re.IGNORECASE)
 _MAX_WORDS = 12
+_THOUSANDS = re.compile(r"-?[1-9][0-9]{0,2}(?:,[0-9]{3})+")
 
 
-def check(response: str, gold: str, extract: str = "box_or_marker") -> Verdict:
-    """Grade one response. extract: one of extract.MODES. Never raises for any response; gold = gold always holds.
+def check(response: str, gold: Gold, policy: Policy = DEFAULT) -> Verdict:
+    """Grade one response against a gold, or against several accepted ones. Never raises for any response.
 
-    Status is correct, wrong, no_answer, or error when computer algebra broke down (an unreadable gold is an error too).
+    Status is correct, wrong, no_answer, ambiguous, or error when computer algebra broke down (an unreadable gold is an
+    error too). gold = gold always holds. Has no deadline: for answers that nobody has vetted, take workers.Grader.
     """
-    if extract not in MODES:
-        raise ValueError(f"extract must be one of {', '.join(MODES)}, not {extract!r}")
-    answers = offer(response, extract).answers
+    answers, golds = offer(response, policy.extract, policy.boxes).answers, golds_of(gold)
     if not answers:
-        return Verdict(Status.NO_ANSWER, gold_value=gold, rule="no answer")
-    verdict = decide(answers, gold)
-    return verdict if verdict is not None else decide_with_algebra(answers, gold)
+        return Verdict(Status.NO_ANSWER, gold_value=shown_golds(golds), rule="no answer")
+    verdict = decide(answers, golds, policy)
+    return verdict if verdict is not None else decide_with_algebra(answers, golds, policy)
 
 
 def shown(answers: tuple[str, ...]) -> str:
@@ -45,33 +49,97 @@ def shown(answers: tuple[str, ...]) -> str:
     return answers[0] if len(answers) == 1 else ", ".join(answers)
 
 
-def decide(answers: tuple[str, ...], gold: str, algebra: Algebra | None = None) -> Verdict | None:
-    """Compare without computer algebra unless one is given; None when the pair needs it.
+def shown_golds(golds: tuple[str, ...]) -> str:
+    """The golds as one text."""
+    return golds[0] if len(golds) == 1 else " or ".join(golds)
+
+
+Compare = Callable[[str, str], tuple[bool, str]]
+
+
+def decide(
+    answers: tuple[str, ...], golds: tuple[str, ...], policy: Policy = DEFAULT, algebra: Algebra | None = None
+) -> Verdict | None:
+    """Compare without computer algebra unless one is given; None when the pair needs it. Raises nothing.
 
     Answers offered as alternatives are one list: right if the gold is that list, or if each of them is the gold.
     """
-    if (why := _unreadable(gold)) is not None:
-        return Verdict(Status.ERROR, shown(answers), gold, f"unreadable gold: {why}")
-    gold = _unboxed(gold)
+    for gold in golds:
+        if (why := _unreadable(gold)) is not None:
+            return Verdict(Status.ERROR, shown(answers), shown_golds(golds), f"unreadable gold: {why}")
+    if not golds:
+        return Verdict(Status.ERROR, shown(answers), None, "unreadable gold: there is none")
+
+    def compare(answer: str, gold: str) -> tuple[bool, str]:
+        if policy.equality == "value":
+            return same(answer, gold, algebra, policy)
+        return _as_texts(answer, gold, policy, algebra)
+
     try:
-        correct, rule = same(shown(answers), gold, algebra)
-        if len(answers) > 1 and not correct:
-            correct, rule = all(same(answer, gold, algebra)[0] for answer in answers), "alternatives"
+        status, rule = _judged(answers, tuple(map(_unboxed, golds)), policy, compare)
     except NeedsAlgebra:
         return None
     except Exception as error:  # no text that a model can write may end a training run
-        return Verdict(Status.ERROR, shown(answers), gold, f"error: {type(error).__name__}")
-    return Verdict(Status.CORRECT if correct else Status.WRONG, shown(answers), gold, rule)
+        status, rule = Status.ERROR, f"error: {type(error).__name__}"
+    return Verdict(status, shown(answers), shown_golds(golds), rule)
 
 
-def decide_with_algebra(answers: tuple[str, ...], gold: str) -> Verdict:
+def _judged(answers: tuple[str, ...], golds: tuple[str, ...], policy: Policy, compare: Compare) -> tuple[Status, str]:
+    if len(golds) > 1 and policy.several_golds == "all":
+        correct, rule = compare(shown(answers), ", ".join(_without_commas(gold) for gold in golds))
+        return (Status.CORRECT, rule) if correct else (Status.WRONG, "all golds")
+    found, undecided = [], False
+    for gold in golds:  # one that is equal settles it, whatever the others need
+        try:
+            found.append(_against(answers, gold, policy, compare))
+        except NeedsAlgebra:
+            undecided = True
+            continue
+        if found[-1][0] is Status.CORRECT:
+            return found[-1]
+    if undecided:
+        raise NeedsAlgebra
+    return next((one for one in found if one[0] is Status.AMBIGUOUS), found[-1])
+
+
+def _against(answers: tuple[str, ...], gold: str, policy: Policy, compare: Compare) -> tuple[Status, str]:
+    """One gold: correct, wrong, or ambiguous where it is among several values that are offered."""
+    correct, rule = compare(shown(answers), gold)
+    if correct:
+        return Status.CORRECT, rule
+    if len(answers) > 1:
+        equal = [compare(answer, gold)[0] for answer in answers]
+        return (Status.CORRECT if all(equal) else Status.AMBIGUOUS if any(equal) else Status.WRONG), "alternatives"
+    if policy.equality == "value" and hedges(answers[0], gold, policy):
+        return Status.AMBIGUOUS, "hedge"
+    return Status.WRONG, rule
+
+
+def _as_texts(answer: str, gold: str, policy: Policy, algebra: Algebra | None) -> tuple[bool, str]:
+    """equality=string and equality=math_verify: rules of other graders, kept for comparison."""
+    if policy.extract == "hash":  # verl strips these from the answer, and from the gold when it writes its data
+        gold = gold.replace(",", "").replace("$", "")
+    if answer.strip() == gold.strip():
+        return True, "identical"
+    if policy.equality == "string":
+        return False, "string"
+    if algebra is None:
+        raise NeedsAlgebra
+    return algebra.plain(answer, gold), "math-verify"
+
+
+def _without_commas(gold: str) -> str:
+    return gold.replace(",", "") if _THOUSANDS.fullmatch(gold) else gold
+
+
+def decide_with_algebra(answers: tuple[str, ...], golds: tuple[str, ...], policy: Policy = DEFAULT) -> Verdict:
     """The same with sympy, in this process, without a deadline. What breaks down is an error, never a right answer."""
     from .symbolic import Symbolic
 
-    verdict = decide(answers, gold, Symbolic())
+    verdict = decide(answers, golds, policy, Symbolic())
     if verdict is None:
-        return Verdict(Status.ERROR, shown(answers), gold, "error: undecided")
-    return Verdict(verdict.status, verdict.extracted, verdict.gold_value, verdict.rule + " with algebra")
+        return Verdict(Status.ERROR, shown(answers), shown_golds(golds), "error: undecided")
+    return Verdict(verdict.status, verdict.extracted, verdict.gold_value, verdict.rule + ALGEBRA)
 
 
 def unreadable(gold: str) -> str | None:

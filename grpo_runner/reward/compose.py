@@ -9,6 +9,7 @@ A user's own part is a Python function named by `reward.function: "package.modul
     def name(questions: list[str], golds: list[str], completions: list[str]) -> list[float | None]
 
 The three lists have one entry a completion (a question with G completions stands G times), and so has the answer.
+A question of which the data has several golds has a tuple of texts in place of its gold.
 None in place of a number says that this completion cannot be scored: it then has no reward and is left out of the
 update, and of the baseline of its group. NaN stops the run: it is a fault, not an answer.
 """
@@ -56,7 +57,7 @@ def correct(rows: Sequence[Row], config: RewardConfig) -> list[float]:
 
 def form(rows: Sequence[Row], config: RewardConfig) -> list[float]:
     """1 where the answer, right or wrong, stands in the required form: a complete box, or the answer tags; else 0."""
-    return [float(offer(row.completion.text, config.extract).in_form) for row in rows]
+    return [float(offer(row.completion.text, config.extract, config.boxes).in_form) for row in rows]
 
 
 def function(rows: Sequence[Row], config: RewardConfig) -> list[float | None]:

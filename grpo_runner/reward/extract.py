@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-MODES = ("box_or_marker", "box", "answer_tag")
-
 
 @dataclass(frozen=True)
 class Offer:
@@ -29,6 +27,8 @@ _NOTHING = Offer()
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+# verl's strict rule for GSM8K (verl/utils/reward_score/gsm8k.py): within the last characters, commas dropped
+_HASH, _HASH_WITHIN = re.compile(r"#### (-?[0-9.,]+)"), 300
 # What may stand between two boxes that are alternatives: only connecting words, or one short clause with a hedge.
 _CONNECTORS = (
     "or and also either else maybe perhaps possibly alternatively if not then it is could may might be the answer"
@@ -66,26 +66,36 @@ def after_thinking(text: str) -> str:
     return text[: text.find("<think>")] if "<think>" in text else text
 
 
-def offer(response: str, mode: str = "box_or_marker") -> Offer:
-    """The answer that a completion offers under one of MODES.
+def offer(response: str, mode: str = "box_or_marker", which: str = "unhedged") -> Offer:
+    """The answer that a completion offers. mode, which: Policy.extract and Policy.boxes.
 
     "box_or_marker" is the policy above; "box" takes boxes only; "answer_tag" is Oat's strict rule for the R1 template
-    (understand_r1_zero/math_grader.py): the literal `</think> <answer>` … `</answer>`, and inside it a box if any.
+    (understand_r1_zero/math_grader.py): the literal `</think> <answer>` … `</answer>`, and inside it a box if any;
+    "hash" is verl's strict rule for GSM8K; "whole" takes the whole completion, and any part of its thinking too.
+
+    Of several boxes, "unhedged" takes the last, and all of them where they are offered as alternatives; "last" and
+    "first" take that one whatever stands around it; "only" takes all that differ, so that one alone is an answer.
     """
+    if mode == "whole":
+        return Offer((response.strip(),), in_form=True) if response.strip() else _NOTHING
+    if mode == "hash":
+        found = _HASH.findall(response[-_HASH_WITHIN:])
+        answer = found[-1].replace(",", "") if found else ""
+        return Offer((answer,), in_form=True) if answer else _NOTHING
     if mode == "answer_tag":
-        return _tagged(response)
+        return _tagged(response, which)
     text = after_thinking(response)
     if "<!--" in text:
         text = _COMMENT.sub(" ", text)
     boxes, unclosed, end = _boxes(text)
     if boxes:
-        return _from_boxes(text, boxes)
+        return _from_boxes(text, boxes, which)
     if mode == "box" or unclosed:
         return _NOTHING
     return _marked(text, end)
 
 
-def _tagged(response: str) -> Offer:
+def _tagged(response: str, which: str) -> Offer:
     if "</think> <answer>" not in response:
         return _NOTHING
     content, closed, _ = response[response.rfind("<answer>") + len("<answer>") :].partition("</answer>")
@@ -93,7 +103,7 @@ def _tagged(response: str) -> Offer:
         return _NOTHING
     if "\\boxed" in content or "\\fbox" in content:
         boxes, _, _ = _boxes(content)
-        return _from_boxes(content, boxes) if boxes else _NOTHING
+        return _from_boxes(content, boxes, which) if boxes else _NOTHING
     return Offer((content.strip(),), in_form=True)
 
 
@@ -129,14 +139,15 @@ def _closing(text: str, start: int) -> int:
     return -1
 
 
-def _from_boxes(text: str, boxes: list[tuple[int, int, str]]) -> Offer:
-    chosen = [boxes[-1]]
-    for earlier in reversed(boxes[:-1]):
-        if not _alternative(text[: earlier[0]], text[earlier[1] : chosen[-1][0]]):
-            break
-        chosen.append(earlier)
+def _from_boxes(text: str, boxes: list[tuple[int, int, str]], which: str) -> Offer:
+    chosen = {"first": boxes[:1], "only": boxes}.get(which, boxes[-1:])
+    if which == "unhedged":
+        for earlier in reversed(boxes[:-1]):
+            if not _alternative(text[: earlier[0]], text[earlier[1] : chosen[0][0]]):
+                break
+            chosen = [earlier, *chosen]
     answers: list[str] = []
-    for _, _, content in reversed(chosen):
+    for _, _, content in chosen:
         inner, unclosed, _ = _boxes(content)  # \boxed{\boxed{7}}; any text around the inner boxes makes it no answer
         if unclosed:
             return _NOTHING

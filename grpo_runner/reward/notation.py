@@ -6,10 +6,11 @@ import re
 from fractions import Fraction
 
 from .numbers import WORDS, Exact, exact
+from .policy import DEFAULT, Policy
 
 # A gold written as a decimal may be a rounding of the exact value: at most half a unit in its last place, and at most
-# this much relative for an answer that is itself a decimal, or one per cent for a fraction that no decimal can write.
-DECIMAL_TOLERANCE = Fraction(1, 10_000)
+# Policy.decimal_tolerance relative for an answer that is itself a decimal, or this much for a fraction that no decimal
+# can write.
 ROUNDING_TOLERANCE = Fraction(11, 1000)
 _CHOICE = re.compile(r"\(?([A-J])\)?\.?")
 _CHOICE_WITH_TEXT = re.compile(r"(?:\(([A-J])\)|([A-J])[.):])\s*(\S.*)", re.DOTALL)
@@ -20,7 +21,7 @@ _RATIO = re.compile(r"\d+(?:\.\d+)?(?:\s*:\s*\d+(?:\.\d+)?)+")
 _BASED = re.compile(r"\(?([-+]?[0-9A-F.]+)\)?\s*_\s*\{?\s*(\d+|[a-z]+)\s*\}?")
 
 
-def by_spelling(answer: str, gold: str) -> tuple[bool, str] | None:
+def by_spelling(answer: str, gold: str, policy: Policy = DEFAULT) -> tuple[bool, str] | None:
     """(right or not, rule) for a gold that is a number, choice letter, time, ratio or based numeral; else None.
 
     Both texts are tidied.
@@ -28,10 +29,10 @@ def by_spelling(answer: str, gold: str) -> tuple[bool, str] | None:
     gold_number = number(gold)
     answer_number = number(answer)
     if gold_number is not None and answer_number is not None:
-        return numbers_agree(answer_number, gold_number), "number"
+        return numbers_agree(answer_number, gold_number, policy), "number"
     bare_gold = _unwrap(gold)
     if choice := _CHOICE.fullmatch(bare_gold):
-        return _choice(_unwrap(answer), choice[1])
+        return _choice(_unwrap(answer), choice[1], policy)
     for pattern in (_BASED, _TIME, _RATIO):
         if found := pattern.fullmatch(bare_gold):
             plain = re.sub(r"^.*=\s*", "", _unwrap(answer))
@@ -47,11 +48,11 @@ def _unwrap(text: str) -> str:
     return re.sub(r"\\text\s*\{([^{}]*)\}", r"\1", text).strip().rstrip(".,;").strip()
 
 
-def _choice(answer: str, gold: str) -> tuple[bool, str] | None:
+def _choice(answer: str, gold: str, policy: Policy) -> tuple[bool, str] | None:
     answer = re.sub(r"^(?:option|choice|answer)\s+", "", answer, flags=re.IGNORECASE)
     if re.fullmatch(r"\(?[A-Ja-j]\)?\.?", answer):
         return answer.strip("().").upper() == gold, "choice"
-    if found := _CHOICE_WITH_TEXT.fullmatch(answer):
+    if policy.letters == "with_text" and (found := _CHOICE_WITH_TEXT.fullmatch(answer)):
         others = re.search(r"\b[A-J]\b|\b(?:or|and)\b", found[3])
         return (found[1] or found[2]) == gold and not others, "choice"
     return None
@@ -77,33 +78,34 @@ def number(text: str) -> Exact | None:
     return exact(found.lower() if found.isalpha() else found)
 
 
-def numbers_agree(answer: Exact, gold: Exact, factor: Fraction = Fraction(1)) -> bool:
+def numbers_agree(answer: Exact, gold: Exact, policy: Policy = DEFAULT, factor: Fraction = Fraction(1)) -> bool:
     """Equal as values. A sum or product left undone is no result, unless the gold is one too."""
     if gold.plain and not answer.plain:
         return False
-    if answer.percent != gold.percent:
+    if policy.percent == "any_scale":
+        scales = (Fraction(1), Fraction(100), Fraction(1, 100))
+        return any(close(answer.value * factor * scale, gold, answer, policy) for scale in scales)
+    if answer.percent != gold.percent and policy.percent == "sign_optional":
         written = answer.value * 100 if answer.percent else gold.value * 100
         bare = gold.value if answer.percent else answer.value
         # the sign may be dropped or added (50 for 50%, and 50% for 50), but 0.5% is not 0.5
         if written == bare and (gold.percent or abs(bare) > 1):
             return True
-    return close(answer.value * factor, gold, answer.places is not None)
+    return close(answer.value * factor, gold, answer, policy)
 
 
-def close(value: Fraction, gold: Exact, is_decimal: bool) -> bool:
-    """Is `value` the gold exactly, or, for a gold written as a decimal, what that decimal rounds? See the constants."""
-    if value == gold.value:
-        return True
-    if gold.places is None or gold.percent:
-        return False
+def close(value: Fraction, gold: Exact, answer: Exact, policy: Policy) -> bool:
+    """Is `value` the gold, or near enough under the policy's tolerances? answer: how the value was written."""
     difference, size = abs(value - gold.value), abs(gold.value)
-    if difference > Fraction(1, 2 * 10**gold.places):
+    if difference <= Fraction(policy.numeric_tolerance) * size:
+        return True
+    if gold.places is None or gold.percent or difference > Fraction(1, 2 * 10**gold.places):
         return False
     denominator = value.denominator
     for prime in (2, 5):
         while denominator % prime == 0:
             denominator //= prime
-    if denominator == 1 or is_decimal:
-        return difference <= DECIMAL_TOLERANCE * size
+    if denominator == 1 or answer.places is not None:
+        return difference <= Fraction(policy.decimal_tolerance) * size
     two_figures = len(str(abs(gold.value.numerator))) > 1 and size * 10**gold.places >= 10
-    return two_figures and difference <= ROUNDING_TOLERANCE * size
+    return policy.rounded_golds and two_figures and difference <= ROUNDING_TOLERANCE * size

@@ -25,6 +25,15 @@ def region(one: Shape) -> tuple[Piece, ...] | None:
     return None if pieces is None else _merge(pieces)
 
 
+def holds(one: Shape, value: Fraction) -> bool:
+    """Does a shape mean intervals, and one of them hold this number?"""
+    at = (0, value)
+    return any(
+        (low < at or (low == at and low_closed)) and (at < high or (at == high and high_closed))
+        for low, low_closed, high, high_closed in region(one) or ()
+    )
+
+
 def _pieces(one: Shape) -> list[Piece] | None:
     if isinstance(one, Value):
         if one.text == "\\mathbb{R}":

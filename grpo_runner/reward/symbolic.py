@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import math_verify
 import mpmath
 import sympy
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, NormalizationConfig, latex2sympy
@@ -72,6 +73,10 @@ class Symbolic:
             return _agrees(*expressions, lambda a, g: _near(a, g, agree), complex_allowed)
         except Unsupported:
             return bool(verify(expressions[1], expressions[0], timeout_seconds=None))
+
+    def plain(self, answer: str, gold: str) -> bool:
+        offered, wanted = (math_verify.parse(text, parsing_timeout=None) for text in (answer, f"${gold}$"))
+        return bool(verify(wanted, offered, timeout_seconds=None))
 
     def proportional(self, answer: tuple[str, str], gold: tuple[str, str], positive: bool) -> bool:
         try:

@@ -118,9 +118,14 @@ def unit_of(name: str, power: int = 1) -> Unit:
     return Unit(known.kind, known.size, power) if known else Unit(joined.replace(".", ""), power=power)
 
 
-def conversion(answer: Unit | None, gold: Unit | None) -> Fraction | None:
-    """The factor from the answer's unit to the gold's; 1 where one has no unit; None where the two contradict."""
-    if answer is None or gold is None or answer == gold:
+def conversion(answer: Unit | None, gold: Unit | None, units: str = "optional") -> Fraction | None:
+    """The factor from the answer's unit to the gold's; 1 where one has no unit; None where the two contradict.
+
+    units: Policy.units; under "ignored" nothing contradicts, under "required" the gold's unit may not be left out.
+    """
+    if units == "required" and answer is None and gold is not None:
+        return None
+    if units == "ignored" or answer is None or gold is None or answer == gold:
         return Fraction(1)
     if "unit" in (answer.kind, gold.kind) and answer.power == gold.power:
         return Fraction(1)

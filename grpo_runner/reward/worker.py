@@ -1,4 +1,4 @@
-"""One grading process: reads JSON lines (id, answers, gold) from stdin, writes JSON lines (id, status, rule) to stdout.
+"""One grading process: JSON lines (id, answers, golds) come in by stdin, JSON lines (id, status, rule) go to stdout.
 
 Started by workers.Grader as `python -P -m grpo_runner.reward.worker`: an own program rather than a fork or a spawned
 copy of the parent, so it works from notebooks, threads and scripts without a main guard, and never imports torch.
@@ -14,9 +14,11 @@ import select
 import signal
 import sys
 import threading
+from collections.abc import Mapping
+from typing import Any
 
 
-def main(deadline_s: float, memory_bytes: int) -> None:
+def main(deadline_s: float, memory_bytes: int, policy: Mapping[str, Any]) -> None:
     """Serve until stdin closes or the parent is gone."""
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever a library prints must not mix with the replies
@@ -27,8 +29,10 @@ def main(deadline_s: float, memory_bytes: int) -> None:
     threading.Thread(target=_read, args=(tasks, os.getppid()), daemon=True).start()
     try:
         from .check import decide_with_algebra
+        from .policy import Policy
 
-        decide_with_algebra((r"\sqrt{2}x",), r"x\sqrt{2}")  # loads the grammar before the first deadline runs
+        rules = Policy(**policy)
+        decide_with_algebra((r"\sqrt{2}x",), (r"x\sqrt{2}",), rules)  # loads the grammar before the first deadline runs
         reply: dict[str, object] = {"ready": True}
     except Exception as error:
         reply = {"failed": f"{type(error).__name__}: {error}"}
@@ -40,7 +44,7 @@ def main(deadline_s: float, memory_bytes: int) -> None:
         signal.setitimer(signal.ITIMER_REAL, 2 * deadline_s + 5)
         reply = {"id": task["id"], "status": "error", "rule": "error: MemoryError"}
         with contextlib.suppress(MemoryError, RecursionError):
-            verdict = decide_with_algebra(tuple(task["answers"]), task["gold"])
+            verdict = decide_with_algebra(tuple(task["answers"]), tuple(task["golds"]), rules)
             reply |= {"status": verdict.status.value, "rule": verdict.rule}
         signal.setitimer(signal.ITIMER_REAL, 0)
         print(json.dumps(reply), file=replies)
@@ -68,4 +72,4 @@ def _read(tasks: queue.SimpleQueue[str], parent: int) -> None:
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]), int(sys.argv[2]))
+    main(float(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3]) if len(sys.argv) > 3 else {})

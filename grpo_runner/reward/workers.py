@@ -19,32 +19,35 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from ..errors import MachineError
 from ..types import Status, Verdict
-from .check import decide, shown
-from .extract import MODES, offer
+from .check import decide, shown, shown_golds
+from .extract import offer
+from .policy import DEFAULT, Gold, Policy, golds_of
 
 MEMORY_BYTES = 1 << 30
-CACHE_ROWS = 65_536
+CACHE_ROWS, CACHE_TEXT = 65_536, 2000  # rows kept, and the longest answer that is kept
 # Importing sympy takes a second on an idle machine and much longer on a loaded one; no row's deadline runs meanwhile
 START_S = 120.0
 _MAX_FAILED_STARTS = 3
 _PACKAGE_ROOT = str(Path(__file__).resolve().parents[2])
 
-Key = tuple[tuple[str, ...], str]
+Key = tuple[tuple[str, ...], tuple[str, ...]]  # what is offered, and the accepted golds
 
 
 class _Worker:
     """One process and the row that it works on. Not ready until it has said so."""
 
-    def __init__(self, deadline_s: float, memory_bytes: int) -> None:
+    def __init__(self, deadline_s: float, memory_bytes: int, policy: Policy) -> None:
         environment = dict(os.environ, OMP_NUM_THREADS="1")
         paths = [_PACKAGE_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]
         environment["PYTHONPATH"] = os.pathsep.join(paths)
         # -P keeps the user's working folder, and whatever modules lie there, out of the worker's import path
-        command = [sys.executable, "-P", "-m", "grpo_runner.reward.worker", str(deadline_s), str(memory_bytes)]
+        arguments = [str(deadline_s), str(memory_bytes), json.dumps(asdict(policy))]
+        command = [sys.executable, "-P", "-m", "grpo_runner.reward.worker", *arguments]
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -61,7 +64,7 @@ class _Worker:
 
     def send(self, key: Key) -> None:
         self.key, self.number, self.since = key, self.number + 1, time.monotonic()
-        task = json.dumps({"id": self.number, "answers": key[0], "gold": key[1]}).encode() + b"\n"
+        task = json.dumps({"id": self.number, "answers": key[0], "golds": key[1]}).encode() + b"\n"
         assert self.process.stdin is not None
         self.process.stdin.write(task)
 
@@ -95,12 +98,10 @@ class Grader:
         self,
         workers: int = 1,
         deadline_s: float = 5.0,
-        extract: str = "box_or_marker",
+        policy: Policy = DEFAULT,
         memory_bytes: int = MEMORY_BYTES,
     ) -> None:
-        if extract not in MODES:
-            raise ValueError(f"extract must be one of {', '.join(MODES)}, not {extract!r}")
-        self.extract, self.deadline_s, self.memory_bytes = extract, deadline_s, memory_bytes
+        self.policy, self.deadline_s, self.memory_bytes = policy, deadline_s, memory_bytes
         self._count = workers
         self._workers: list[_Worker] = []
         self._spares = 0
@@ -124,21 +125,21 @@ class Grader:
             worker.kill()
         self._workers = []
 
-    def grade(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
-        """One Verdict for each (response, gold), in order. Equal (answer, gold) pairs are decided once."""
+    def grade(self, pairs: Sequence[tuple[str, Gold]]) -> list[Verdict]:
+        """One Verdict for each (response, gold or golds), in order. Equal (answer, gold) pairs are decided once."""
         with self._lock:
             keys: list[Key] = []
             verdicts: dict[Key, Verdict] = {}
             pending: deque[Key] = deque()
             for response, gold in pairs:
-                key = (offer(response, self.extract).answers, gold)
+                key = (offer(response, self.policy.extract, self.policy.boxes).answers, golds_of(gold))
                 keys.append(key)
                 if key in verdicts:
                     continue
                 verdict = self._known(key)
                 if verdict is None:
                     pending.append(key)
-                    verdict = Verdict(Status.ERROR, shown(key[0]), gold, "error: not graded")
+                    verdict = Verdict(Status.ERROR, shown(key[0]), shown_golds(key[1]), "error: not graded")
                 verdicts[key] = verdict
             if pending:
                 try:
@@ -151,15 +152,16 @@ class Grader:
     def _known(self, key: Key) -> Verdict | None:
         """The verdict from exact rules or the cache; None when it needs a worker."""
         if not key[0]:
-            return Verdict(Status.NO_ANSWER, gold_value=key[1], rule="no answer")
+            return Verdict(Status.NO_ANSWER, gold_value=shown_golds(key[1]), rule="no answer")
         if (cached := self._cache.get(key)) is not None:
             self._cache.move_to_end(key)
             return cached
-        verdict = decide(*key)
+        verdict = decide(*key, self.policy)
         return verdict if verdict is None else self._remember(key, verdict)
 
     def _remember(self, key: Key, verdict: Verdict) -> Verdict:
-        if verdict.status in (Status.CORRECT, Status.WRONG):
+        settled = verdict.status in (Status.CORRECT, Status.WRONG, Status.AMBIGUOUS)
+        if settled and sum(map(len, key[0])) <= CACHE_TEXT:
             self._cache[key] = verdict
             if len(self._cache) > CACHE_ROWS:
                 self._cache.popitem(last=False)
@@ -171,7 +173,7 @@ class Grader:
         while len(done) < total:
             missing = total - len(done)
             while len(self._workers) < min(self._count, missing) + self._spares:
-                self._workers.append(_Worker(self.deadline_s, self.memory_bytes))
+                self._workers.append(_Worker(self.deadline_s, self.memory_bytes, self.policy))
             free = self._count - sum(worker.key is not None for worker in self._workers)
             idle = [worker for worker in self._workers if worker.ready and worker.key is None]
             for worker in idle[: min(free, len(pending))]:
@@ -253,9 +255,9 @@ class Grader:
         """Kill a worker and start its successor at once."""
         worker.kill()
         if worker in self._workers:
-            self._workers[self._workers.index(worker)] = _Worker(self.deadline_s, self.memory_bytes)
+            self._workers[self._workers.index(worker)] = _Worker(self.deadline_s, self.memory_bytes, self.policy)
 
     def _verdict(self, worker: _Worker, status: Status, rule: str) -> Verdict:
         assert worker.key is not None
-        answers, gold = worker.key
-        return Verdict(status, shown(answers), gold, rule, time.monotonic() - worker.since)
+        answers, golds = worker.key
+        return Verdict(status, shown(answers), shown_golds(golds), rule, time.monotonic() - worker.since)

@@ -24,7 +24,7 @@ from ..method import method_name
 from ..policy.models import attach_lora, choose_device, choose_dtype, eos_ids, load_model, load_tokenizer
 from ..policy.update import Trainer
 from ..prompts import Prompter, fit
-from ..reward import Grader, compose, unreadable
+from ..reward import Grader, compose, policy_of, unreadable
 from ..rng import key
 from ..rollout import ENGINES
 from ..schema import RunConfig
@@ -77,7 +77,7 @@ def build(config: RunConfig, folder: Path, tracker: Tracker, say: Callable[[str]
     )
     start = restore(checkpoints, trainer, say)
     engine = ENGINES[config.rollout.engine](model, tokenizer, eos_ids(model, tokenizer), config.rollout.batch_rows)
-    grader = closing.enter_context(Grader(config.reward.workers, config.reward.deadline_s, config.reward.extract))
+    grader = closing.enter_context(Grader(config.reward.workers, config.reward.deadline_s, policy_of(config.reward)))
     grade = partial(_grade, grader)
     suite = Suite(
         questions=held_out,

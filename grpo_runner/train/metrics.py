@@ -113,6 +113,7 @@ def step_metrics(made: Step) -> dict[str, float | None]:
         "length/wrong": mean([n for n, verdict in zip(lengths, flat, strict=True) if not verdict.correct]),
         "truncated": sum(answer.truncated for answer in answers) / len(answers),
         "no_answer": share(Status.NO_ANSWER),
+        "ambiguous": share(Status.AMBIGUOUS),
         "timeout": share(Status.TIMEOUT),
         "error": share(Status.ERROR),
         "unscored": sum(reward.total is None for reward in scored),
@@ -182,7 +183,7 @@ def step_questions(made: Step) -> list[Row]:
     rows: list[Row] = []
     for slot, (group, values) in enumerate(zip(made.rollout.groups, numbers, strict=True)):
         row: Row = {"step": made.number, "slot": slot, "question_id": group.question.id}
-        row |= {"question": group.question.text, "gold": group.question.gold, **values}
+        row |= {"question": group.question.text, "gold": " or ".join(group.question.golds), **values}
         row["truncated"] = sum(answer.truncated for answer in group.completions)
         row["kl"] = None if kl_QG is None else number(kl_QG[slot].nanmean())
         rows.append(row)

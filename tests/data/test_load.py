@@ -71,6 +71,35 @@ def test_golds_without_a_pattern_are_whole_cells(sets):
     assert golds(data.load(sets(rows), 0, readable).train) == ["18", "7", "2.5", "x+1", "so\n#### 18"]
 
 
+def test_several_golds_of_a_row_are_a_tuple(sets):
+    rows = [("a", ["1", 2, " 1"]), ("b", ["3", "3"]), ("c", ["#### 4", "#### 5"])]
+    assert golds(data.load(sets(rows), 0, readable).train)[:2] == [("1", "2"), "3"]
+    assert golds(data.load(sets(rows, answer_pattern=GSM8K), 0, readable).train)[2] == ("4", "5")
+
+
+def test_an_unreadable_gold_is_refused_or_left_out_and_counted(sets):
+    def odd(gold):
+        return "odd" if gold.isdigit() and int(gold) % 2 else None
+
+    rows = [("a", "1"), ("b", "2"), ("c", ""), ("d", ["4", "5"]), ("e", "6"), ("f", None)]
+    message = refused(sets([row for row in rows if row[1]]), odd)
+    assert "train.jsonl:1: the gold answer '1' cannot be read: odd" in message
+    assert "2 of 4 questions of data.train" in message
+    assert "data.unreadable_gold=drop" in message
+    even = [("held out", "8")]
+    found = data.load(sets(rows, even, unreadable_gold="drop"), 0, lambda gold: odd(gold) if gold else "it is empty")
+    assert golds(found.train) == ["2", "6"]
+    assert found.notes[0].startswith("Left out 4 of 6 rows of data.train, whose gold cannot be read. First: ")
+    assert "train.jsonl:1: the gold answer '1' cannot be read: odd" in found.notes[0]
+    with pytest.raises(InputError, match="No row of data.train has a gold that can be read"):
+        data.load(sets([("a", "1")], even, unreadable_gold="drop"), 0, odd)
+    config = sets(rows, even, unreadable_gold="drop", train_size=2)
+    assert golds(data.load(config, 0, lambda gold: odd(gold) if gold else "empty").train) == [
+        "2",
+        "6",
+    ]  # sizes count the rows that can be used
+
+
 def test_golds_with_a_pattern(sets):
     """The last match; a bare one-line answer as it is. This is GSM8K from the hub and as a cleaned file alike."""
     rows = [("a", "2*9=18\n#### 18"), ("b", "#### 1\nno:\n#### 1,200 "), ("c", "18"), ("d", 18)]
@@ -96,7 +125,7 @@ def test_a_match_of_nothing_is_no_gold(sets):
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (["1", "2"], "2 gold answers"),
+        (["1", True], "is a bool"),
         (True, "is a bool"),
         ([False], "is a bool"),
         ({"value": 1}, "is a dict"),

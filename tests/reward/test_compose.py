@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from grpo_runner.errors import InputError, NonFiniteError
-from grpo_runner.reward import check
+from grpo_runner.reward import Policy, check
 from grpo_runner.reward.compose import RewardOf, build
 from grpo_runner.schema import RewardConfig
 from grpo_runner.types import Completion, Finish, Group, Question, Reward
@@ -19,8 +20,8 @@ BUDGET = 16
 
 def config(**changes: object) -> RewardConfig:
     values: dict[str, object] = {
-        "parts": {"correct": 1.0}, "function": None, "extract": "box_or_marker", "truncated": "zero", "deadline_s": 5.0,
-        "workers": 1, "overlong_buffer": None,
+        "parts": {"correct": 1.0}, "function": None, "truncated": "zero", "deadline_s": 5.0,
+        "workers": 1, "overlong_buffer": None, **asdict(Policy()),
     }  # fmt: skip
     return RewardConfig(**(values | changes))  # type: ignore[arg-type]
 

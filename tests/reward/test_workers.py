@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from grpo_runner.reward import Grader, check
+from grpo_runner.reward import Grader, Policy, check
 from grpo_runner.types import Status
 
 SYMBOLIC = [
@@ -131,4 +131,4 @@ def test_workers_never_load_torch_and_end_with_a_killed_parent() -> None:
 
 def test_an_unknown_mode_is_refused() -> None:
     with pytest.raises(ValueError, match="box_or_marker, box, answer_tag"):
-        Grader(extract="any_number")
+        Policy(extract="any_number")

@@ -25,12 +25,14 @@ _TABLE = schema.SourceConfig(path=None, hub_id=None, hub_config=None, split="tra
 BASE = schema.RunConfig(
     model=schema.ModelConfig(path="embedded", revision=None, gradient_checkpointing=False, attn_implementation="auto"),
     data=schema.DataConfig(
-        kind="arithmetic", train=_TABLE, eval=_TABLE, question_column="q", answer_column="a", answer_pattern=None,
+        kind="arithmetic", train=_TABLE, eval=_TABLE, question_column="q", answer_column="a", answer_pattern=None, unreadable_gold="error",
         train_size=None, eval_size=None, short_batch="wrap", small_set="wrap", max_prompt_tokens=64, long_prompt="drop",
     ),
     prompt=schema.PromptConfig(template="{{question}}", system=None, chat=False, stop=()),
     reward=schema.RewardConfig(
-        parts={"correct": 1.0}, function=None, extract="box", truncated="keep", overlong_buffer=None, deadline_s=1.0, workers=1
+        parts={"correct": 1.0}, function=None, extract="box", boxes="unhedged", equality="value", units="optional",
+        percent="sign_optional", decimal_tolerance=1e-4, rounded_golds=True, numeric_tolerance=0.0, letters="with_text",
+        lists="unordered", several_golds="any", truncated="keep", overlong_buffer=None, deadline_s=1.0, workers=1
     ),
     advantage=schema.AdvantageConfig(baseline="group_mean", scale="group_std", ddof=0, eps=0.0),
     loss_norm=schema.LossNormConfig(kind="sequence_mean", divisor=None),

@@ -128,6 +128,7 @@ def test_every_metric_of_a_step():
         "length/wrong": 18 / 5,
         "truncated": 1 / 8,
         "no_answer": 1 / 8,
+        "ambiguous": 0.0,
         "timeout": 1 / 8,
         "error": 1 / 8,
         "unscored": 1,
