@@ -25,6 +25,8 @@ class Offer:
 
 _NOTHING = Offer()
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+# TeX takes a lone token for the argument: \boxed 7
+_BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+(-?\d[\d.,/]*(?<![.,/])|[a-zA-Z])(?![\w{\\^])")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 # verl's strict rule for GSM8K (verl/utils/reward_score/gsm8k.py): within the last characters, commas dropped
@@ -85,6 +87,8 @@ def offer(response: str, mode: str = "box_or_marker", which: str = "unhedged") -
     if mode == "answer_tag":
         return _tagged(response, which)
     text = after_thinking(response)
+    if "oxed " in text or "fbox " in text:
+        text = _BARE_BOX.sub(r"\\boxed{\1}", text)
     if "<!--" in text:
         text = _COMMENT.sub(" ", text)
     boxes, unclosed, end = _boxes(text)

@@ -13,8 +13,9 @@ def collections(answer: Shape, gold: Shape, judge: Judge) -> bool:
     """Two shapes of which at least one is a list, set, tuple or interval."""
     if not isinstance(gold, Items):
         # a set of one element is that element; a list that only contains the gold is a hedge
-        single = isinstance(answer, Items) and answer.brackets == "{}" and len(answer.items) == 1
-        return single and isinstance(answer, Items) and judge.equal(answer.items[0], gold)
+        if not isinstance(answer, Items):
+            return False
+        return answer.brackets == "{}" and len(answer.items) == 1 and judge.equal(answer.items[0], gold)
     if not isinstance(answer, Items):
         if isinstance(answer, Value) and (listed := _as_list(answer.text)) is not None and gold.brackets in ("", "{}"):
             return collections(listed, gold, judge)

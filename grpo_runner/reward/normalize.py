@@ -50,15 +50,21 @@ _SPACE_COMMAND = re.compile(r"(?<!\\)\\[,;:> ]|(?<!\\)~")
 _TEXT_COMMAND = re.compile(
     r"\\(?:text(?:bf|it|rm|normal|sf|tt|up|sc)|mbox|hbox|emph|textnormal|operatorname\*?)\s*(?=\{)"
 )
-_FONT_COMMAND = re.compile(r"\\(?:math(?:rm|bf|it|sf|tt|normal|bfit)|boldsymbol|bm|pmb|ensuremath)\s*\{([^{}]*)\}")
+_FONT_COMMAND = re.compile(r"\\(?:math(?:rm|bf|it|sf|tt|normal|bfit)|boldsymbol|bm|pmb|ensuremath)\s*(?=\{)")
+_UNBRACED = re.compile(r"\\(math(?:bb|rm|bf|it|cal|sf)|text(?:bf|rm|it)?|boldsymbol|bm)\s+([a-zA-Z0-9])(?![a-zA-Z0-9])")
 _FUNCTIONS = "sin cos tan cot sec csc log ln exp arcsin arccos arctan sinh cosh tanh gcd lcm min max det"
+_SIGN_GROUP = re.compile(r"(?<![a-zA-Z}\]])\{\s*([-+,=])\s*\}")  # TeX's way to a sign without space around it
+_TEXT_SIGN = re.compile(r"\\text\s*\{\s*(\\\$|€|£)\s*([\d,.]*)\s*\}")
 _TEXT_NUMBER = re.compile(r"\\text\s*\{\s*\$?([-+]?\d[\d,]*(?:\.\d+)?)\$?\s*\}")
 _PERCENT = re.compile(
     r"\\%|\\text\s*\{\s*(?:\\?%|per\s?cent|percentage|pct)\s*\.?\}|(?<=[\d}])\s*\b(?:percent|per cent|pct)\b"
 )
 _PLAIN = {"sqrt": r"\sqrt", "pi": r"\pi ", "infinity": r"\infty "}
 _PLAIN_WORDS = re.compile(r"(?<![\\a-zA-Z])(?:sqrt(?=\s*\()|pi|infinity)(?![a-zA-Z])")
-_DECORATION = re.compile(r"\\(?:text)?color\s*\{\w+\}|\\underline(?=\s*\{)|\\[hv]?phantom\s*\{[^{}]*\}|\\phantom|\\\\$")
+_DECORATION = re.compile(
+    r"\\(?:text)?color\s*\{\w+\}|\\underline(?=\s*\{)|\\[hv]space\*?\s*\{[^{}]*\}"
+    r"|\\[hv]?phantom\s*(?:\{[^{}]*\}|\\[a-zA-Z]+|[^\s{}])|\\\\$"
+)
 _DEGREES = re.compile(r"\^\s*\{?\s*(?:\\circ(?![a-zA-Z])|\\degree|o(?=\}))\s*\}?")
 _ANSWER_PREFIX = re.compile(
     r"^\s*(?:\\text\s*\{\s*)?(?:the\s+)?(?:final\s+|correct\s+)?(?:answer|ans)\s*(?:is|:|=)\s*:?\s*(\}?)", re.IGNORECASE
@@ -102,9 +108,9 @@ def tidy(text: str) -> str:
         text = text.replace("\\!", "")
         text = _SPACE_COMMAND.sub(" ", text)
         text = _TEXT_COMMAND.sub(r"\\text", text)
-        text = _FONT_COMMAND.sub(_font, text)
-        text = _TEXT_NUMBER.sub(r"\1", text)
-    text = _PLAIN_WORDS.sub(lambda found: _PLAIN[found[0]], text.replace("{,}", ","))
+        text = _fonts(_UNBRACED.sub(r"\\\1{\2}", text))
+        text = _TEXT_NUMBER.sub(r"\1", _TEXT_SIGN.sub(r"\1\2", text))
+    text = _PLAIN_WORDS.sub(lambda found: _PLAIN[found[0]], _SIGN_GROUP.sub(r"\1", text))
     text = re.sub(r"(?<=[0-9])\s*[xX]\s*(?=10\s*\^)", r"\\times ", text)
     text = re.sub(r"(?<![\w})])\+\s*(?=\\infty)", "", text)
     text = _PERCENT.sub("%", text)
@@ -118,6 +124,8 @@ def tidy(text: str) -> str:
         text = re.sub(r"^([^{}]*)\\over(?![a-zA-Z])([^{}]*)$", r"\\frac{\1}{\2}", text)
     if "\\frac" in text or "\\sqrt" in text or "\\binom" in text:
         text = braced_arguments(text)
+    if "**" in text:
+        text = re.sub(r"(?<=[\w)}])\s*\*\*\s*(?=[\w({-])", "^", text)
     text = re.sub(r"([\^_])\s*\{\s*(\w)\s*\}", r"\1\2", text)
     return re.sub(r"\s+", " ", text).strip()
 
@@ -126,7 +134,7 @@ def squeeze(text: str) -> str:
     """The spelling without what never matters: spaces outside words, and the case of words."""
     if "\\text" in text:
         text = re.sub(r"\\text\s*\{\s*([^{}]*?)\s*\}", lambda found: "\\text{" + found[1].lower() + "}", text)
-    return re.sub(r"(?<![a-zA-Z0-9]) | (?![a-zA-Z0-9])", "", text)
+    return re.sub(r"(?<![a-zA-Z0-9]) | (?![a-zA-Z0-9])|(?<=[\^_]\w) (?=[a-zA-Z])", "", text)
 
 
 def _command(found: re.Match[str]) -> str:
@@ -138,12 +146,25 @@ def _command(found: re.Match[str]) -> str:
     return new + " " if new[-1:].isalpha() and follows.isalpha() else new
 
 
-def _font(found: re.Match[str]) -> str:
-    """\\mathrm{e} is e and \\mathbf{2340} a number, but \\mathrm{cm} is text."""
-    content = found[1].strip()
-    if content in _FUNCTIONS.split():
-        return "\\" + content + " "
-    return content if len(content) < 2 or not re.search(r"[a-zA-Z]{2}", content) else "\\text{" + found[1] + "}"
+def _fonts(text: str, depth: int = 0) -> str:
+    """Without font commands: \\mathrm{e} is e, \\mathbf{2340} a number, but \\mathrm{cm} is text."""
+    pieces: list[str] = []
+    position = 0
+    for found in _FONT_COMMAND.finditer(text):
+        if found.start() < position:
+            continue
+        content, end = _argument(text, found.end())
+        content = _fonts(content, depth + 1) if depth < 4 else content
+        bare = content.strip()
+        if bare in _FUNCTIONS.split():
+            content = "\\" + bare + " "
+        elif len(bare) > 1 and re.search(r"[a-zA-Z]{2}", re.sub(r"\\[a-zA-Z]+", "", bare)):
+            content = "\\text{" + content + "}"
+        else:
+            content = bare
+        pieces += [text[position : found.start()], content]
+        position = end
+    return "".join(pieces) + text[position:]
 
 
 def _undress(text: str) -> str:

@@ -12,8 +12,11 @@ from .policy import DEFAULT, Policy
 # Policy.decimal_tolerance relative for an answer that is itself a decimal, or this much for a fraction that no decimal
 # can write.
 ROUNDING_TOLERANCE = Fraction(11, 1000)
+_SPACED_COMMAS = re.compile(r"-?[1-9][0-9]{0,2}(?:, ?[0-9]{3})+")
 _CHOICE = re.compile(r"\(?([A-J])\)?\.?")
-_CHOICE_WITH_TEXT = re.compile(r"(?:\(([A-J])\)|([A-J])[.):])\s*(\S.*)", re.DOTALL)
+_CHOICE_WITH_TEXT = re.compile(
+    r"(?:\(([A-J])\)|([A-J])[.):])(?:\s+|(?=[\w$]|\\(?:text|frac|sqrt|\$)))(\S.*)", re.DOTALL
+)
 _TIME = re.compile(
     r"(\d{1,2})\s*:\s*(\d{2})(?:\s*:\s*(\d{2}))?\s*(?:\\text\s*\{)?\s*([ap]\.?\s*m\.?)?\s*\}?", re.IGNORECASE
 )
@@ -27,6 +30,8 @@ def by_spelling(answer: str, gold: str, policy: Policy = DEFAULT) -> tuple[bool,
     Both texts are tidied.
     """
     gold_number = number(gold)
+    if gold_number is not None and "," in gold and _SPACED_COMMAS.fullmatch(answer):
+        answer = answer.replace(" ", "")  # 12, 500 beside a gold that is a number
     answer_number = number(answer)
     if gold_number is not None and answer_number is not None:
         return numbers_agree(answer_number, gold_number, policy), "number"

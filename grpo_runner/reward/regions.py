@@ -15,6 +15,7 @@ End = tuple[int, Fraction]
 Piece = tuple[End, bool, End, bool]
 
 _PUNCTURED = re.compile(r"\\mathbb\{R\}\s*(?:\\setminus|\\backslash|-)\s*\\\{(.+)\\\}")
+_DISTANCE = re.compile(r"\|([a-zA-Z])([-+].+)?\|")
 _LOWEST: End = (-1, Fraction(0))
 _HIGHEST: End = (1, Fraction(0))
 
@@ -90,6 +91,8 @@ def _end(text: str) -> End | None:
 def _from_relation(one: Relation) -> list[Piece] | None:
     if len(one.ops) == 1:
         op, left, right = one.ops[0], one.sides[0], one.sides[1]
+        if "|" in left + right:
+            return _around(op, left, right)
         if not is_label(left):
             op, left, right = op.translate(str.maketrans("<>", "><")), right, left
         end = _end(right)
@@ -109,6 +112,21 @@ def _from_relation(one: Relation) -> list[Piece] | None:
             return None
         return [(low, ops[0] == "<=", high, ops[1] == "<=")]
     return None
+
+
+def _around(op: str, left: str, right: str) -> list[Piece] | None:
+    """|x - 2| < 3 as the interval (-1, 5), and |x - 2| > 3 as what lies outside it."""
+    if "|" in right:
+        op, left, right = op.translate(str.maketrans("<>", "><")), right, left
+    found, radius = _DISTANCE.fullmatch(left.replace(" ", "")), exact(right)
+    centre = exact(found[2] or "0") if found else None
+    if found is None or radius is None or centre is None or radius.value <= 0 or op not in ("<", "<=", ">", ">="):
+        return None
+    low, high = (((0, -centre.value + sign * radius.value)) for sign in (-1, 1))
+    closed = "=" in op
+    if op[0] == "<":
+        return [(low, closed, high, closed)]
+    return [(_LOWEST, False, low, closed), (high, closed, _HIGHEST, False)]
 
 
 def _merge(pieces: list[Piece]) -> tuple[Piece, ...]:

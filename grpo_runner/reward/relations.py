@@ -13,6 +13,8 @@ from .regions import region
 from .shapes import Named, Relation, Shape, Value
 from .units import split_unit
 
+_WITHIN_BARS = re.compile(r"\|\s*([a-zA-Z])\b")
+
 
 def relations(answer: Shape, gold: Shape, judge: Judge) -> bool:
     """Two shapes of which at least one is a relation or has a name."""
@@ -39,7 +41,11 @@ def relations(answer: Shape, gold: Shape, judge: Judge) -> bool:
 def region_names(answer: Relation, gold: Relation) -> bool:
     """Do two inequalities speak of the same unknown?"""
     names = [
-        {squeeze(side) for side in one.sides if re.search(r"[a-zA-Z]", side.replace("\\infty", ""))}
+        {
+            found[1] if (found := _WITHIN_BARS.match(side)) else squeeze(side)
+            for side in one.sides
+            if re.search(r"[a-zA-Z]", side.replace("\\infty", ""))
+        }
         for one in (answer, gold)
     ]
     return names[0] == names[1]

@@ -86,9 +86,17 @@ _JOINING_TEXT = re.compile(
 )
 _WHOLE_TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
 _WORD = re.compile(r"(?<![\\a-zA-Z{])[a-zA-Z]{3,}")
+# Two or three lower-case letters are a product (xy = 12), unless they are a word
+_NAME_WORDS = (
+    "(?:gcd|lcm|max|min|sum|area|mean|mode|median|range|total|value|length|width|height|radius|perimeter|volume|slope"
+    "|ratio|angle|speed|distance|time|age|cost|price|probability|answer|result)"
+)
+_ARGUMENT = r"(?:[a-zA-Z]|-?\d+)"
 _LABEL = re.compile(
-    r"(?:m\s*)?(?:\\angle\s*|\\triangle\s*)?(?:[a-zA-Z]{1,3}|\\(?:[a-zA-Z]+(?!\s*\{)|text\s*\{[^{}]*\}|vec\s*\{?\w\}?|overline\s*\{\w+\}))"
-    r"'?(?:_\s*(?:\w|\{[\w,]*\}))?(?:\s*\(\s*[a-zA-Z](?:\s*,\s*[a-zA-Z])*\s*\))?"
+    r"(?:m\s*)?(?:\\angle\s*|\\triangle\s*)?(?:"
+    + _NAME_WORDS
+    + r"|[A-Z]{2,3}|[a-zA-Z]|\\(?:[a-zA-Z]+(?!\s*\{)|text\s*\{[^{}]*\}|vec\s*\{?\w\}?|overline\s*\{\w+\}))"
+    r"'?(?:_\s*(?:\w|\{[\w,]*\}))?(?:\s*\(\s*" + _ARGUMENT + r"(?:\s*,\s*" + _ARGUMENT + r")*\s*\))?"
 )
 _FUNCTION_NAMES = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc|log|ln|sqrt|frac|pi|infty|pm|mp|circ)(?![a-zA-Z])")
 _THOUSANDS = re.compile(r"-?[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?")
@@ -147,7 +155,7 @@ def shape(text: str, depth: int = 0) -> Shape:
         if not re.search(r"[,;]|\b(?:and|or)\b", text):
             return _wording(text)
     text = _JOINING_TEXT.sub(" , ", text)
-    if "," in text and (amount := split_unit(text))[1] is not None and _THOUSANDS.fullmatch(amount[0]):
+    if "," in text and _THOUSANDS.fullmatch((amount := split_unit(text))[0]):
         return Value(*amount)
     parts = split(text, {",", ";"})
     if len(parts) > 1:

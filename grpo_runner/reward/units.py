@@ -54,6 +54,9 @@ _NOT_UNITS = re.compile(
 _TEXT_UNIT = re.compile(
     r"(?:\\cdot\s*)?\\text\s*\{([^{}]*)\}\s*(?:\^\s*\{?(\d)\}?)?\s*(?:/\s*\\text\s*\{([^{}]*)\}\s*(?:\^\s*\{?(\d)\}?)?)?\s*$"
 )
+_FRACTION_UNIT = re.compile(
+    r"(?<=[\d}) ])\\frac\s*\{\s*\\text\s*\{([^{}]*)\}\s*\}\s*\{\s*\\text\s*\{([^{}]*)\}\s*\}\s*$"
+)
 _WORD_UNIT = re.compile(r"(?<=[\d})])\s*((?:[a-zA-Z]{2,}[.]?)(?:[ /][a-zA-Z]+){0,3})(?:\^\s*\{?(\d)\}?)?\s*$")
 _DEGREE_UNIT = re.compile(r"\^\\circ\s*([CF]|\\text\s*\{\s*([CF])\s*\})?\s*$")
 _SIGNS = {"\\$": "dollar", "$": "dollar", "€": "euro", "£": "pound sterling", "¥": "yen"}
@@ -74,6 +77,7 @@ def split_unit(text: str) -> tuple[str, Unit | None]:
     if degrees and not _FUNCTION.search(text):
         scale = degrees[2] or degrees[1]
         return text[: degrees.start()].strip(), unit_of(f"degree {scale}" if scale else "degree")
+    text = _FRACTION_UNIT.sub(r"\\text{\1}/\\text{\2}", text) if "\\frac" in text else text
     found = _TEXT_UNIT.search(text)
     if found and text[: found.start()].strip() and _is_unit(found[1] + (found[3] or "")):
         name = found[1] + ("/" + found[3] + (found[4] or "") if found[3] else "")
