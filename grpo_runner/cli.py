@@ -100,6 +100,13 @@ def explain(words: Sequence[str]) -> int:
     return show(words)
 
 
+def check(words: Sequence[str]) -> int:
+    """Grade an answer, the rows of a file, or a run's answers once more."""
+    from .grading import check as grade
+
+    return grade(words)
+
+
 VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "train": (train, "train one run, or a sweep with -m; this is what happens without a verb"),
     "merge": (merge, "RUN_FOLDER OUTPUT_FOLDER: write a run's adapter and its base as one model folder"),
@@ -107,6 +114,7 @@ VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
         explain,
         "what the objective does, in figures: alone, methods, --rewards … --lengths …, or RUN --step N",
     ),
+    "check": (check, "is an answer right: --response … --gold …, the rows of --file ROWS, or RUN's answers once more"),
 }
 
 

@@ -12,10 +12,11 @@ from functools import lru_cache
 
 from ..types import Status, Verdict
 from . import guards
+from .braces import balanced
 from .equivalence import hedges, same
 from .extract import offer
 from .judge import Algebra, NeedsAlgebra
-from .normalize import balanced, tidy
+from .normalize import tidy
 from .notation import number
 from .policy import DEFAULT, Gold, Policy, golds_of
 from .rules import ALGEBRA

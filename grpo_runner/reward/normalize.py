@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from .braces import braced_arguments, peel, without_fonts
+
 _UNICODE = {
     "−": "-", "–": "-", "‐": "-", "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "÷": r"\div ", "∕": "/", "⁄": "/",
     "π": r"\pi ", "∞": r"\infty ", "≤": r"\le ", "≥": r"\ge ", "⩽": r"\le ", "⩾": r"\ge ", "≠": r"\ne ",
@@ -22,6 +24,8 @@ _UNICODE = {
     "\u200b": "", "\u200c": "", "\u200d": "", "\u2060": "", "\ufeff": "", "\u200e": "", "\u200f": "",
 }  # fmt: skip
 _TRANSLATE = str.maketrans(_UNICODE)
+_ROOTS = {"√": "", "∛": "[3]", "∜": "[4]"}
+_ROOT = re.compile(r"([√∛∜])\s*(\d+|[a-zA-Z]|(?=[({]))")
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 
 _COMMANDS = {
@@ -50,27 +54,45 @@ _SPACE_COMMAND = re.compile(r"(?<!\\)\\[,;:> ]|(?<!\\)~")
 _TEXT_COMMAND = re.compile(
     r"\\(?:text(?:bf|it|rm|normal|sf|tt|up|sc)|mbox|hbox|emph|textnormal|operatorname\*?)\s*(?=\{)"
 )
-_FONT_COMMAND = re.compile(r"\\(?:math(?:rm|bf|it|sf|tt|normal|bfit)|boldsymbol|bm|pmb|ensuremath)\s*(?=\{)")
+_OPERATOR_NAME = re.compile(
+    r"\\operatorname\*?\s*\{\s*((?:arc)?(?:sin|cos|tan|cot|sec|csc)|log|ln|exp|gcd|max|min)\s*\}"
+)
 _UNBRACED = re.compile(r"\\(math(?:bb|rm|bf|it|cal|sf)|text(?:bf|rm|it)?|boldsymbol|bm)\s+([a-zA-Z0-9])(?![a-zA-Z0-9])")
-_FUNCTIONS = "sin cos tan cot sec csc log ln exp arcsin arccos arctan sinh cosh tanh gcd lcm min max det"
 _SIGN_GROUP = re.compile(r"(?<![a-zA-Z}\]])\{\s*([-+,=])\s*\}")  # TeX's way to a sign without space around it
 _TEXT_SIGN = re.compile(r"\\text\s*\{\s*(\\\$|€|£)\s*([\d,.]*)\s*\}")
 _TEXT_NUMBER = re.compile(r"\\text\s*\{\s*\$?([-+]?\d[\d,]*(?:\.\d+)?)\$?\s*\}")
 _PERCENT = re.compile(
     r"\\%|\\text\s*\{\s*(?:\\?%|per\s?cent|percentage|pct)\s*\.?\}|(?<=[\d}])\s*\b(?:percent|per cent|pct)\b"
 )
-_PLAIN = {"sqrt": r"\sqrt", "pi": r"\pi ", "infinity": r"\infty "}
-_PLAIN_WORDS = re.compile(r"(?<![\\a-zA-Z])(?:sqrt(?=\s*\()|pi|infinity)(?![a-zA-Z])")
+_PLAIN_WORDS = re.compile(r"(?<![\\a-zA-Z])(?:sqrt(?:\s*(\d+)|(?=\s*\())|(pi)|(infinity))(?![a-zA-Z])")
+_LAYOUT = re.compile(
+    r"\\(?:begin|end)\s*\{(?:aligned|align\*?|gathered|equation\*?|split|displaymath|center)\}"
+    r"|\\(?:therefore|tiny|scriptsize|footnotesize|small|normalsize|LARGE|huge|Huge)(?![a-zA-Z])"
+)
+# An argument of one letter needs no braces
+_LONE = re.compile(r"\\(vec|bar|hat|tilde|overline|underline|dot)\s+([a-zA-Z])(?![a-zA-Z])")
+_GROUPED_THOUSANDS = re.compile(r"(?<=\d)\s*,\s*\\!\s*(?=\d{3}(?!\d))")
+_LONE_DIGITS = re.compile(r"(?:(?<=\\times)|(?<=\\cdot)|(?<![a-zA-Z}\]_^]))\s*\{(\d+)\}(?=\s*[_^])")
+_BASE = re.compile(r"_\s*\{?\s*\(\s*(\d+)\s*\)\s*\}?")
+_DOLLARS = re.compile(r"(?<!\\)\$((?:\\.|[^$\\])*)(?<!\\)\$")
+_ENDS_IN_MIDDLE = re.compile(r"(?:[,;=+-]|\b(?:and|or|to|plus|minus))$")  # "$5 and $6" are two amounts
+_ASCII = (
+    (re.compile(r"\.{3,}"), r"\\ldots "),
+    (re.compile(r"\\not\s*(?:=|\\equal\b)|(?<=[a-zA-Z)])\s*!="), r"\\ne "),
+    (re.compile(r"\\not\s*\\in(?![a-zA-Z])"), r"\\notin "),
+    (re.compile(r">="), r"\\ge "),
+    (re.compile(r"<="), r"\\le "),
+    (re.compile(r"\+/-"), r"\\pm "),
+)
 _DECORATION = re.compile(
     r"\\(?:text)?color\s*\{\w+\}|\\underline(?=\s*\{)|\\[hv]space\*?\s*\{[^{}]*\}"
     r"|\\[hv]?phantom\s*(?:\{[^{}]*\}|\\[a-zA-Z]+|[^\s{}])|\\\\$"
 )
-_DEGREES = re.compile(r"\^\s*\{?\s*(?:\\circ(?![a-zA-Z])|\\degree|o(?=\}))\s*\}?")
+_DEGREES = re.compile(r"\^\s*(?:\{\s*(?:\\circ|\\degree|o)\s*\}|\\circ(?![a-zA-Z])|\\degree)")
 _ANSWER_PREFIX = re.compile(
     r"^\s*(?:\\text\s*\{\s*)?(?:the\s+)?(?:final\s+|correct\s+)?(?:answer|ans)\s*(?:is|:|=)\s*:?\s*(\}?)", re.IGNORECASE
 )
 _DELIMITERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("`", "`"), ('"', '"'))
-_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 
 
 def to_ascii(text: str) -> str:
@@ -81,9 +103,7 @@ def to_ascii(text: str) -> str:
     if text.isascii():
         return text
     text = re.sub("([⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)", lambda found: "^{" + found[1].translate(_SUPERSCRIPTS) + "}", text)
-    text = re.sub(
-        r"√\s*(\d+|[a-zA-Z]|(?=[({]))", lambda found: r"\sqrt{" + found[1] + "}" if found[1] else r"\sqrt", text
-    )
+    text = _ROOT.sub(lambda found: rf"\sqrt{_ROOTS[found[1]]}" + ("{" + found[2] + "}" if found[2] else ""), text)
     text = text.translate(_TRANSLATE)
     return "".join(_plain(character) for character in text)
 
@@ -103,19 +123,28 @@ def tidy(text: str) -> str:
     if text.isascii() and text.isdigit():
         return text
     if "\\" in text or "~" in text:
-        text = _DECORATION.sub("", text)
+        text = _LAYOUT.sub("", _DECORATION.sub("", text))
         text = _COMMAND.sub(_command, text)
-        text = text.replace("\\!", "")
+        text = _GROUPED_THOUSANDS.sub(",", text).replace("\\!", "")
         text = _SPACE_COMMAND.sub(" ", text)
-        text = _TEXT_COMMAND.sub(r"\\text", text)
-        text = _fonts(_UNBRACED.sub(r"\\\1{\2}", text))
+        text = _TEXT_COMMAND.sub(r"\\text", _OPERATOR_NAME.sub(r"\\\1 ", text))
+        text = without_fonts(_UNBRACED.sub(r"\\\1{\2}", _LONE.sub(r"\\\1{\2}", text)))
         text = _TEXT_NUMBER.sub(r"\1", _TEXT_SIGN.sub(r"\1\2", text))
-    text = _PLAIN_WORDS.sub(lambda found: _PLAIN[found[0]], _SIGN_GROUP.sub(r"\1", text))
+    if any(sign in text for sign in ("...", "=", "+/", "\\not")):
+        for pattern, command in _ASCII:
+            text = pattern.sub(command, text)
+    if "{" in text:
+        text = _BASE.sub(r"_\1", _LONE_DIGITS.sub(r"\1", _SIGN_GROUP.sub(r"\1", text)))
+    text = _PLAIN_WORDS.sub(_plain_word, text)
     text = re.sub(r"(?<=[0-9])\s*[xX]\s*(?=10\s*\^)", r"\\times ", text)
     text = re.sub(r"(?<![\w})])\+\s*(?=\\infty)", "", text)
     text = _PERCENT.sub("%", text)
     text = _DEGREES.sub(r"^\\circ ", text)
     text = _undress(text)
+    if "$" in text:
+        text = _without_dollars(text)
+    if "\\(" in text and text.count("\\(") == text.count("\\)"):
+        text = text.replace("\\(", "").replace("\\)", "")
     shortened = _ANSWER_PREFIX.sub(lambda found: "" if found[1] or "{" not in found[0] else "\\text{", text)
     if shortened != text and shortened.strip(" }"):
         text = _undress(shortened)
@@ -128,6 +157,29 @@ def tidy(text: str) -> str:
         text = re.sub(r"(?<=[\w)}])\s*\*\*\s*(?=[\w({-])", "^", text)
     text = re.sub(r"([\^_])\s*\{\s*(\w)\s*\}", r"\1\2", text)
     return re.sub(r"\s+", " ", text).strip()
+
+
+def _plain_word(found: re.Match[str]) -> str:
+    """sqrt(2), sqrt3, 2pi and infinity, as they are typed without LaTeX."""
+    if found[2] or found[3]:
+        return r"\pi " if found[2] else r"\infty "
+    return rf"\sqrt{{{found[1]}}}" if found[1] else r"\sqrt"
+
+
+def _without_dollars(text: str) -> str:
+    """Maths within a longer answer, as in "$12$ dollars" and "$3$, $4$"; dollar signs that mean money stay."""
+    segments = _DOLLARS.findall(text)
+    for inner in segments:
+        bare = inner.strip()
+        if not bare or _ENDS_IN_MIDDLE.search(bare):
+            return text
+    if (
+        not segments
+        or "$" in re.sub(r"\\\$", "", _DOLLARS.sub("", text))
+        or re.search(r"\$\d", _DOLLARS.sub("$", text))
+    ):
+        return text
+    return _DOLLARS.sub(lambda found: found[1].strip() + (" " if found[1][-1:].isalpha() else ""), text)
 
 
 def squeeze(text: str) -> str:
@@ -146,32 +198,12 @@ def _command(found: re.Match[str]) -> str:
     return new + " " if new[-1:].isalpha() and follows.isalpha() else new
 
 
-def _fonts(text: str, depth: int = 0) -> str:
-    """Without font commands: \\mathrm{e} is e, \\mathbf{2340} a number, but \\mathrm{cm} is text."""
-    pieces: list[str] = []
-    position = 0
-    for found in _FONT_COMMAND.finditer(text):
-        if found.start() < position:
-            continue
-        content, end = _argument(text, found.end())
-        content = _fonts(content, depth + 1) if depth < 4 else content
-        bare = content.strip()
-        if bare in _FUNCTIONS.split():
-            content = "\\" + bare + " "
-        elif len(bare) > 1 and re.search(r"[a-zA-Z]{2}", re.sub(r"\\[a-zA-Z]+", "", bare)):
-            content = "\\text{" + content + "}"
-        else:
-            content = bare
-        pieces += [text[position : found.start()], content]
-        position = end
-    return "".join(pieces) + text[position:]
-
-
 def _undress(text: str) -> str:
     """Take off math delimiters, bold marks, redundant braces and outer punctuation, again and again."""
     while True:
         before = text
-        text = text.strip().rstrip(".,;:").strip() if not text.endswith("\\") else text.strip()
+        text = re.sub(r"(?<!\\)\\$", "", text.strip())  # a trailing "\ "
+        text = text.rstrip(".,;:").strip() if not text.endswith("\\") else text
         text = re.sub(r"^(?:=(?!=)|:|\\approx(?![a-zA-Z])|\\text\s*\{\s*\})\s*", "", text)
         for start, end in _DELIMITERS:
             inner = text[len(start) : -len(end)]
@@ -180,75 +212,6 @@ def _undress(text: str) -> str:
             if paired and len(text) > len(start) + len(end) and text.startswith(start) and text.endswith(end):
                 text = inner
         if text.startswith("{"):
-            text = _peel(text)
+            text = peel(text)
         if text == before:
             return text
-
-
-def _peel(text: str) -> str:
-    """Remove every pair of braces that encloses the whole text, in one pass."""
-    partner: dict[int, int] = {}
-    stack: list[int] = []
-    for brace in _BRACE.finditer(text):
-        if brace[0] == "{":
-            stack.append(brace.start())
-        elif brace[0] == "}":
-            if not stack:
-                return text
-            partner[stack.pop()] = brace.start()
-    left, right = 0, len(text) - 1
-    while left < right and text[left] == "{" and partner.get(left) == right:
-        left, right = left + 1, right - 1
-    return text[left : right + 1]
-
-
-def balanced(text: str) -> bool:
-    """Do the braces of `text` close?"""
-    depth = 0
-    for brace in _BRACE.finditer(text):
-        depth += (brace[0] == "{") - (brace[0] == "}")
-        if depth < 0:
-            return False
-    return depth == 0
-
-
-def braced_arguments(text: str, depth: int = 0) -> str:
-    r"""Give \frac, \binom and \sqrt their braces: \frac12, \frac{3}4, \frac 35, \sqrt2, \sqrt\pi."""
-    pieces: list[str] = []
-    position = 0
-    for found in re.finditer(r"\\(frac|binom|sqrt)(?![a-zA-Z])", text):
-        if found.start() < position:
-            continue
-        pieces.append(text[position : found.start()] + found[0])
-        position = found.end()
-        if found[1] == "sqrt" and (option := re.match(r"\s*\[[^\[\]]*\]", text[position:])):
-            pieces.append(option[0].strip())
-            position += option.end()
-        for _ in range(1 if found[1] == "sqrt" else 2):
-            argument, position = _argument(text, position)
-            if depth < 40 and "\\" in argument:
-                argument = braced_arguments(argument, depth + 1)
-            pieces.append("{" + argument.strip() + "}")
-    return "".join(pieces) + text[position:]
-
-
-def _argument(text: str, position: int) -> tuple[str, int]:
-    """The argument that begins at `position` as TeX reads it, and where it ends. \\sqrt(x) takes its bracket along."""
-    while position < len(text) and text[position].isspace():
-        position += 1
-    if position >= len(text):
-        return "", position
-    if text[position] in "{(":
-        opening, closing = ("{", "}") if text[position] == "{" else ("(", ")")
-        depth = 0
-        for index in range(position, len(text)):
-            depth += (text[index] == opening) - (text[index] == closing)
-            if depth == 0:
-                return text[position + 1 : index], index + 1
-        return text[position + 1 :], len(text)
-    if command := re.match(r"\\[a-zA-Z]+", text[position:]):
-        end = position + command.end()
-        for _ in range({"\\frac": 2, "\\binom": 2, "\\sqrt": 1}.get(command[0], 0)):
-            _, end = _argument(text, end)
-        return text[position:end], end
-    return text[position], position + 1

@@ -13,14 +13,16 @@ from fractions import Fraction
 
 @dataclass(frozen=True)
 class Unit:
-    """A kind ("length", "money", or the word itself), its size in the kind's base unit, and its power."""
+    """What is measured, as factors (kind, power) in order, and the size in the kinds' base units.
 
-    kind: str
+    A kind is "length", "money", …, or an unknown word itself: km/h is (("length", 1), ("time", -1)).
+    """
+
+    factors: tuple[tuple[str, int], ...]
     size: Fraction = Fraction(1)
-    power: int = 1
 
 
-def _table() -> dict[str, Unit]:
+def _table() -> dict[str, tuple[str, Fraction]]:
     rows = {
         "length": "mm millimeter 1; cm centimeter 10; dm decimeter 100; m meter metre 1000; km kilometer 1000000; "
         "in inch 25.4; ft foot feet 304.8; yd yard 914.4; mi mile 1609344",
@@ -30,25 +32,26 @@ def _table() -> dict[str, Unit]:
         "money": "cent 1; dollar usd buck 100",
         "volume": "ml milliliter 1; l liter litre 1000; gal gallon 3785.411784",
         "angle": "degree deg 1",
-        "speed": "mph 1",
         "year": "year yr 1",
         "month": "month 1",
         "euro": "euro eur 1",
         "area": "acre 1",
     }
-    table: dict[str, Unit] = {}
+    table: dict[str, tuple[str, Fraction]] = {}
     for kind, row in rows.items():
         for entry in row.split(";"):
             *names, size = entry.split()
             for name in names:
-                table[name] = Unit(kind, Fraction(size))
+                table[name] = (kind, Fraction(size))
     return table
 
 
 _TABLE = _table()
+_SPELLED = {"mph": "mile/hour", "kph": "km/hour", "kmh": "km/hour", "mps": "m/s", "cc": "cm^3", "sqft": "ft^2"}
 _NOT_UNITS = re.compile(
-    r"\b(?:or|and|maybe|not|if|because|since|either|perhaps|possibly|is|are|then|when|where|for|with|but|to|no|yes|true|false"
-    r"|million|billion|thousand|hundred|dozen|trillion)\b|[\d=<>?]",
+    r"^\s*(?:squared|cubed|factorial|half|plus|minus|over|root|twice|double|thirds?|tenths?|hundredths?|thousandths?)\b"
+    r"|\b(?:or|and|maybe|not|if|because|since|either|perhaps|possibly|is|are|then|when|where|for|with|but|to|no|yes|true|false"
+    r"|million|billion|thousand|hundred|dozen|trillion)\b|(?<!\^)(?<!\^-)(?<!\^\{)(?<!\^\{-)\d|[=<>?]",
     re.IGNORECASE,
 )
 _TEXT_UNIT = re.compile(
@@ -57,6 +60,8 @@ _TEXT_UNIT = re.compile(
 _FRACTION_UNIT = re.compile(
     r"(?<=[\d}) ])\\frac\s*\{\s*\\text\s*\{([^{}]*)\}\s*\}\s*\{\s*\\text\s*\{([^{}]*)\}\s*\}\s*$"
 )
+_PER = re.compile(r"\s*(?:\bper\b|/)\s*")
+_POWER = re.compile(r"([a-z]+)(?:\^(-?\d))?")
 _WORD_UNIT = re.compile(r"(?<=[\d})])\s*((?:[a-zA-Z]{2,}[.]?)(?:[ /][a-zA-Z]+){0,3})(?:\^\s*\{?(\d)\}?)?\s*$")
 _DEGREE_UNIT = re.compile(r"\^\\circ\s*([CF]|\\text\s*\{\s*([CF])\s*\})?\s*$")
 _SIGNS = {"\\$": "dollar", "$": "dollar", "€": "euro", "£": "pound sterling", "¥": "yen"}
@@ -68,7 +73,7 @@ def split_unit(text: str) -> tuple[str, Unit | None]:
     for sign, name in _SIGNS.items():
         if text.startswith(sign):
             value, further = split_unit(text[len(sign) :].strip())
-            return value, further if further is not None and further.kind == "money" else unit_of(name)
+            return value, further if further is not None and further.factors == (("money", 1),) else unit_of(name)
         if text.startswith("-" + sign):
             return "-" + text[len(sign) + 1 :].strip(), unit_of(name)
         if text.endswith(sign) and text[: -len(sign)].strip():
@@ -85,7 +90,12 @@ def split_unit(text: str) -> tuple[str, Unit | None]:
     found = _WORD_UNIT.search(text)
     if found and _is_unit(found[1]) and not text[: found.start()].rstrip().endswith("\\"):
         # A run of letters after a number may be a product of variables (2ab): only known units and words count.
-        first = re.split(r"[ /]", found[1])[0].rstrip(".").lower()
+        first = (
+            next(iter(re.sub(r"^(?:of|an?|the)(?: (?:an?|the))? ", "", found[1]).split()), "")
+            .split("/")[0]
+            .rstrip(".")
+            .lower()
+        )
         spaced = text[found.start() : found.start(1)] != ""
         if _known(first) or (spaced and len(first) > 2):
             return text[: found.start()].strip(), unit_of(found[1], int(found[2] or 1))
@@ -108,18 +118,44 @@ def _singular(word: str) -> str:
 
 
 def unit_of(name: str, power: int = 1) -> Unit:
-    """The unit that a name means: from the table, with "square"/"cubic" as powers, else the word itself."""
-    words = [word.strip(".,") for word in name.lower().replace("(", " ").replace(")", " ").split()]
-    words = [word for word in words if word and word not in ("of", "the", "a", "each", "per", "about", "total")]
+    """The unit that a name means: words of the table, with "per", "/", "square" and powers, else the words themselves.
+
+    power: that of the last factor, where it is written behind the whole.
+    """
+    over = _PER.sub("/", name.lower().replace("{", "").replace("}", ""))
+    over = _SPELLED.get(over.strip(), over)
+    above, *below = over.split("/")
+    factors: dict[str, int] = {}
+    size = Fraction(1)
+    for place, part in enumerate((above, *below)):
+        sign = -1 if place else 1
+        for kind, factor, raised in _part(part, power if place == len(below) else 1):
+            factors[kind] = factors.get(kind, 0) + sign * raised
+            size *= factor ** (sign * raised)
+    return Unit(tuple(sorted((kind, raised) for kind, raised in factors.items() if raised)), size)
+
+
+def _part(text: str, power: int) -> list[tuple[str, Fraction, int]]:
+    """(kind, size, power) of each factor of what stands on one side of a "/"."""
+    words = [word.strip(".,") for word in text.replace("(", " ").replace(")", " ").split()]
+    words = [word for word in words if word and word not in ("of", "the", "a", "an", "each", "about", "total")]
     for prefix, raised in (("square", 2), ("sq", 2), ("cubic", 3), ("cu", 3)):
         if words and words[0] == prefix and len(words) > 1:
             words, power = words[1:], raised
     if words and words[-1] in ("squared", "cubed") and len(words) > 1:
         power = 2 if words[-1] == "squared" else 3
         words = words[:-1]
-    joined = " ".join(_singular(word) for word in words)
-    known = _TABLE.get(joined) or _TABLE.get(" ".join(words))
-    return Unit(known.kind, known.size, power) if known else Unit(joined.replace(".", ""), power=power)
+    split = [_POWER.fullmatch(word) for word in words]
+    names = [(found[1], int(found[2] or 1)) for found in split if found]
+    if len(names) == len(words) and all(_entry(name) for name, _ in names):
+        last = len(names) - 1
+        return [(*_entry(name), raised * (power if at == last else 1)) for at, (name, raised) in enumerate(names)]  # type: ignore[misc]
+    joined = " ".join(_singular(word) for word in words).replace(".", "")
+    return [(*(_entry(joined) or (joined, Fraction(1))), power)] if joined else []
+
+
+def _entry(word: str) -> tuple[str, Fraction] | None:
+    return _TABLE.get(word) or _TABLE.get(_singular(word))
 
 
 def conversion(answer: Unit | None, gold: Unit | None, units: str = "optional") -> Fraction | None:
@@ -131,8 +167,11 @@ def conversion(answer: Unit | None, gold: Unit | None, units: str = "optional") 
         return None
     if units == "ignored" or answer is None or gold is None or answer == gold:
         return Fraction(1)
-    if "unit" in (answer.kind, gold.kind) and answer.power == gold.power:
+    if _generic(answer, gold) or _generic(gold, answer):
         return Fraction(1)
-    if (answer.kind, answer.power) != (gold.kind, gold.power):
-        return None
-    return (answer.size / gold.size) ** gold.power
+    return answer.size / gold.size if answer.factors == gold.factors else None
+
+
+def _generic(one: Unit, other: Unit) -> bool:
+    """ "units" stands for any unit, and "square units" for the square of any."""
+    return len(one.factors) == 1 == len(other.factors) and one.factors == (("unit", other.factors[0][1]),)
