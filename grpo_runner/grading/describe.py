@@ -19,7 +19,8 @@ _MOST_ITEMS = 6
 _MOST_BITS = 200  # of a number that is written out
 # the plural of each unit that the checker converts; any other is its own word
 _UNITS = {
-    unit_of(name): plural
+    unit_of(name, power): prefix + plural
+    for power, prefix in ((1, ""), (2, "square "), (3, "cubic "))
     for name, plural in {
         "millimeter": "millimetres", "centimeter": "centimetres", "decimeter": "decimetres", "meter": "metres",
         "kilometer": "kilometres", "inch": "inches", "foot": "feet", "yard": "yards", "mile": "miles",
@@ -30,7 +31,6 @@ _UNITS = {
         "mph": "miles an hour", "acre": "acres", "degree c": "degrees Celsius", "degree f": "degrees Fahrenheit",
     }.items()
 }  # fmt: skip
-_POWERS = {1: "", 2: "square ", 3: "cubic "}
 _BRACKETS = {
     "()": ("an ordered pair or an open interval", "an ordered tuple of {}"),
     "[]": ("a closed interval", "an ordered list of {} in square brackets"),
@@ -144,11 +144,7 @@ def _expression(text: str) -> str:
 
 
 def _unit(unit: Unit) -> str:
-    name = _UNITS.get(Unit(unit.kind, unit.size))
-    if name is None:
-        return f'with the unit "{short(unit.kind)}"' + (f" to the power of {unit.power}" if unit.power > 1 else "")
-    power = _POWERS.get(unit.power)
-    return f"{name} to the power of {unit.power}" if power is None else power + name
+    return _UNITS.get(unit) or f'with the unit "{short(unit.name)}"'
 
 
 def _items(brackets: str, items: tuple[Shape, ...]) -> str:

@@ -161,7 +161,7 @@ def _unreadable(gold: str) -> str | None:
         return f"longer than {MAX_GOLD} characters"
     if not gold.isprintable() and re.search(r"[^\S\n\t\r ]|[\x00-\x08\x0b-\x1f]", gold):
         return "it holds control characters"
-    if not balanced(gold):
+    if not balanced(gold) or re.search(r"(?<!\\)(?:\\\\)*\\$", gold):
         return "its braces do not close"
     words = " ".join(re.sub(r"\\text\w*|\\mbox|[{}$]", " ", gold).split())
     if not words or _PLACEHOLDER.fullmatch(words):

@@ -17,6 +17,7 @@ import re
 from . import guards
 from .expressions import expressions
 from .judge import Algebra, Judge, NeedsAlgebra
+from .labels import is_label
 from .listings import collections, is_real_line, matrices, regions
 from .normalize import squeeze, tidy
 from .notation import by_spelling, number, numbers_agree
@@ -42,7 +43,8 @@ def same(answer: str, gold: str, algebra: Algebra | None = None, policy: Policy 
     answer, gold = tidy(answer), tidy(gold)
     if not re.search(r"[^\s{}$?]", re.sub(r"\\text\s*\{\s*\}|\\(?:square|Box|ldots)", "", answer)):
         return False, "empty"
-    if squeeze(answer) == squeeze(gold):
+    name, _, value = answer.partition("=")
+    if squeeze(gold) in (squeeze(answer), squeeze(value.strip()) if is_label(name.strip()) else None):
         return True, "same spelling"
     if why := guards.refusal(answer):
         return False, f"refused: {why}"

@@ -12,7 +12,7 @@ from .notation import ROUNDING_TOLERANCE
 from .numbers import Exact
 
 # Operators that restate a question when left standing; allowed only where the gold has them too
-UNDONE = re.compile(r"\\(?:sum|prod|int|lim|binom)(?![a-zA-Z])|!")
+UNDONE = re.compile(r"\\(?:sum|prod|int|lim|binom)(?![a-zA-Z])|!|\\frac\s*\{\s*d\s*\}\s*\{\s*d\s*[a-zA-Z]\s*\}")
 _SUBSCRIPTED = re.compile(r"[0-9)]\s*_")
 
 

@@ -32,33 +32,48 @@ _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 # verl's strict rule for GSM8K (verl/utils/reward_score/gsm8k.py): within the last characters, commas dropped
 _HASH, _HASH_WITHIN = re.compile(r"#### (-?[0-9.,]+)"), 300
 # What may stand between two boxes that are alternatives: only connecting words, or one short clause with a hedge.
-_CONNECTORS = (
-    "or and also either else maybe perhaps possibly alternatively if not then it is could may might be the answer"
+_CONNECTING = (
+    "or and also either else but maybe perhaps possibly alternatively if not then it is could may might be the answer"
 )
+_CONNECTORS = frozenset(_CONNECTING.split())
 _HEDGE = re.compile(
-    r"\b(?:or|maybe|perhaps|possibly|possible|alternatively|alternative|otherwise|another|option|possibility|candidate)\b"
+    r"\b(?:or|maybe|perhaps|possibly|possible|alternatively|alternative|otherwise|another|option|possibility|candidate"
+    r"|backup|fallback|failing that|in case|plan b|guess|second choice|(?:could|might|may)\s+(?:\w+\s+)?be)\b"
+)
+# "if that is wrong" speaks of a second answer, and is no correction
+_CONDITION = re.compile(
+    r"\bunless\b|\b(?:if|in case)\b[^.!?]*\b(?:not|wrong|incorrect|accepted|mistaken|fails?|rejected)\b"
 )
 _CORRECTION = re.compile(
     r"\b(?:wait|actually|correct\w*|should|instead|mistake|wrong|sorry|no|hmm|recheck\w*|checking|so|thus|therefore|hence)\b"
 )
+_DENIED = re.compile(r"\bnot\s*[^\w\s]{0,3}\s*$", re.IGNORECASE)
 _ASSIGNED = re.compile(r"(?<![a-zA-Z\\])([a-zA-Z]\w?)\s*=\s*\$?$")
 _HEDGE_LENGTH = 80
+_MOST_OFFERED, _MOST_NESTED = 16, 8  # boxes that are alternatives, and boxes within boxes; beyond these it is no answer
 
 _MARKER = re.compile(
     r"####|<answer>"
-    r"|\banswers?\b(?:\s+(?:to|of|for)\b[^.\n:=]{0,80}?)?\**\s*(?:(?:is|are)\b(?!\s+not\b)\s*:?|:|=)"
-    r"|\bfinal\s+answer\b[\s*#]*\n",
-    re.IGNORECASE,
+    r"|\banswers?\b(?:\s+(?:to|of|for)\b[^.\n:=]{0,80}?)?\**\s*(?:(?:is|are|(?:would|must|will)\s+be)\b(?!\s+not\b)\s*:?|:|=)"
+    r"|\bfinal\s+answer\b[\s*#]*\n|^#+\s*answer\s*\n",
+    re.IGNORECASE | re.MULTILINE,
 )
+_CLOSING_TAG = re.compile(r"</answer>", re.IGNORECASE)
 _LEAD = re.compile(
-    r"(?:\s|\*\*|__|:|`)*(?:(?:therefore|thus|hence|then|simply|just|clearly|indeed|exactly|equal to|given by"
+    r"(?:\s|\*\*|__|:|`)*(?:(?:therefore|thus|hence|then|either|simply|just|clearly|indeed|exactly|equal to|given by"
     r"|option|choice)\b[\s,:]*)*",
     re.IGNORECASE,
 )
 # A sentence ends at a full stop that is not a decimal point; a reason or a denial after the answer is no part of it.
-_SENTENCE_END = re.compile(r"\.(?=\s|\*|$)|[!?](?=\s|$)|\n")
+# Neither does it end at "…", nor within a formula.
+_SENTENCE_END = re.compile(r"(?<!\.)\.(?=\s|\*|$)|[!?](?=\s|$)|\n")
+_FORMULA = re.compile(r"\$(?!\s)[^$]*[^\s\\$]\$(?!\d)|\\\(.+?\\\)", re.DOTALL)
+_NEW_SENTENCE = re.compile(r"[.?!]\s+[A-Z]|\n\s*\n")
+_REASON = re.compile(r"\s+\((?:(?!or\b|if\b|maybe\b)[a-zA-Z -]{3,}|(?:since|because|as|from|by|using|see)\b[^()]*)\)$")
 _AFTERTHOUGHT = re.compile(
-    r",?\s+(?:not|rather than|instead of|because|since|as|which|so|but|where|when|while)\b.*", re.IGNORECASE | re.DOTALL
+    r",?\s+(?:not|rather than|instead of|because|since|as|which|so|but|where|when|while"
+    r"|and (?:we|so|that|this|thus|hence|it))\b.*",
+    re.IGNORECASE | re.DOTALL,
 )
 
 
@@ -147,50 +162,67 @@ def _from_boxes(text: str, boxes: list[tuple[int, int, str]], which: str) -> Off
     chosen = {"first": boxes[:1], "only": boxes}.get(which, boxes[-1:])
     if which == "unhedged":
         for earlier in reversed(boxes[:-1]):
-            if not _alternative(text[: earlier[0]], text[earlier[1] : chosen[0][0]]):
+            start, end, _ = earlier
+            if not _alternative(text[max(0, start - _HEDGE_LENGTH) : start], text[end : chosen[-1][0]]):
                 break
-            chosen = [earlier, *chosen]
+            if len(chosen) == _MOST_OFFERED:
+                return _NOTHING
+            chosen.append(earlier)
+        chosen.reverse()
     answers: list[str] = []
     for _, _, content in chosen:
-        inner, unclosed, _ = _boxes(content)  # \boxed{\boxed{7}}; any text around the inner boxes makes it no answer
-        if unclosed:
+        if (contents := _unnested(content)) is None:
             return _NOTHING
-        while len(inner) == 1 and inner[0][:2] == (0, len(content)):
-            content = inner[0][2]
-            inner, _, _ = _boxes(content)
-        answers.extend([box[2] for box in inner] or [content])
+        answers += contents
     unique = tuple(dict.fromkeys(answers))
-    return Offer(unique, in_form=True) if all(unique) else _NOTHING
+    return Offer(unique, in_form=True) if all(unique) and len(unique) <= _MOST_OFFERED else _NOTHING
+
+
+def _unnested(content: str) -> list[str] | None:
+    """What a box holds: itself, or the boxes within it (\\boxed{\\boxed{7}}) without the text around them."""
+    for _ in range(_MOST_NESTED):
+        inner, unclosed, _ = _boxes(content)
+        if unclosed:
+            return None
+        if not (len(inner) == 1 and inner[0][:2] == (0, len(content))):
+            return [box[2] for box in inner] or [content]
+        content = inner[0][2]
+    return None
 
 
 def _alternative(before: str, between: str) -> bool:
     """Are two boxes with this text between them alternatives, rather than a step and its result, or a correction?"""
-    if len(between) > 4 * _HEDGE_LENGTH:
+    if len(between) > 4 * _HEDGE_LENGTH or _DENIED.search(before):
         return False
     # x = [3] or x = [4]: both boxes are values of one unknown
-    if (named := _ASSIGNED.search(between)) and (first := _ASSIGNED.search(before[-80:])) and named[1] == first[1]:
+    if (named := _ASSIGNED.search(between)) and (first := _ASSIGNED.search(before)) and named[1] == first[1]:
         between = between[: named.start()]
     plain = re.sub(r"\\(?:text|mbox)\b|\\[a-zA-Z]+|[^\w\s.!?=<>+]", " ", between).lower()
     words = re.findall(r"[^\W_]+", plain)
     if re.search(r"[=<>+]", plain):
         return False
-    if all(word in _CONNECTORS.split() for word in words):
+    if all(word in _CONNECTORS for word in words):
         return True
     sentences = re.split(r"[.!?](?=\s)", plain)
-    return len(plain) <= _HEDGE_LENGTH and bool(_HEDGE.search(sentences[-1])) and not _CORRECTION.search(plain)
+    if len(plain) > _HEDGE_LENGTH:
+        return False
+    return bool(_CONDITION.search(plain) or (_HEDGE.search(sentences[-1]) and not _CORRECTION.search(plain)))
 
 
 def _marked(text: str, start: int) -> Offer:
     markers = list(_MARKER.finditer(text, start))
     if not markers:
         return _NOTHING
-    last = markers[-1]
-    rest = text[last.end() :]
-    tagged = last[0].lower() == "<answer>"
-    if tagged:
-        rest, closed, _ = rest.partition("</answer>")
-        return Offer((rest.strip(),)) if closed and rest.strip() else _NOTHING
-    answer = _first_sentence(rest[:2000])
+    tag = next((found for found in reversed(markers) if found[0].lower() == "<answer>"), None)
+    if tag is not None and (closing := _CLOSING_TAG.search(text, tag.end())) is not None:
+        if closing.start() > markers[-1].start():  # a marker within the tag is the tag's own
+            content = text[tag.end() : closing.start()].strip()
+            within = [found for found in markers if found.start() >= tag.end()]
+            answer = _first_sentence(text[within[-1].end() : closing.start()]) if within else content
+            return Offer((answer,)) if answer else _NOTHING
+    elif tag is markers[-1]:
+        return _NOTHING
+    answer = _first_sentence(text[markers[-1].end() :][:2000])
     return Offer((answer,)) if answer else _NOTHING
 
 
@@ -200,7 +232,14 @@ def _first_sentence(rest: str) -> str:
     display = re.match(r"\$\$(.+?)\$\$|\\\[(.+?)\\\]", rest, re.DOTALL)
     if display:
         return (display[1] or display[2]).strip()
-    end = _SENTENCE_END.search(rest)
+    end = _SENTENCE_END.search(_FORMULA.sub(_hidden, rest))
     sentence = rest[: end.start()] if end else rest
-    sentence = re.sub(r"\s+\((?!or\b|if\b|maybe\b)[a-zA-Z -]{3,}\)$", "", sentence)
-    return _AFTERTHOUGHT.sub("", sentence.replace("**", "").replace("__", "")).strip(" \t*`")
+    if end and end[0] == "?" and re.match(r"[^\n]*(?:\d|\bor\b)", rest[end.end() :]):
+        return ""  # "22? 23?" asks
+    sentence = _REASON.sub("", sentence)
+    return _AFTERTHOUGHT.sub("", sentence.replace("**", "").replace("__", "")).strip(" \t*`_")
+
+
+def _hidden(formula: re.Match[str]) -> str:
+    """A formula as letters of the same length; two amounts of money with a sentence between them stay."""
+    return formula[0] if _NEW_SENTENCE.search(formula[0]) else "x" * len(formula[0])

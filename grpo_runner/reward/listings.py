@@ -120,6 +120,6 @@ def regions(answer: Shape, gold: Shape, judge: Judge) -> bool:
 def _merged(one: Union | Items) -> Items | None:
     """A union of sets as one set."""
     if isinstance(one, Items):
-        return one if one.brackets == "{}" else None
+        return one if one.brackets in ("", "{}") else None
     sets = [part for part in one.parts if isinstance(part, Items) and part.brackets == "{}"]
     return Items("{}", tuple(item for part in sets for item in part.items)) if len(sets) == len(one.parts) else None

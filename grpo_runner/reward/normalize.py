@@ -19,6 +19,7 @@ _UNICODE = {
     "θ": r"\theta ", "α": r"\alpha ", "β": r"\beta ", "γ": r"\gamma ", "δ": r"\delta ", "λ": r"\lambda ", "μ": r"\mu ",
     "φ": r"\phi ", "ω": r"\omega ", "σ": r"\sigma ", "≈": r"\approx ", "≡": r"\equiv ", "→": r"\to ", "…": r"\ldots ",
     "½": r"\frac{1}{2}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}",
+    "∠": r"\angle ", "△": r"\triangle ",
     "“": '"', "”": '"', "’": "'", "‘": "'", "′": "'", "，": ",", "；": ";", "：": ":", "（": "(", "）": ")", "％": "%",
     "\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2007": " ", "\u3000": " ",
     "\u200b": "", "\u200c": "", "\u200d": "", "\u2060": "", "\ufeff": "", "\u200e": "", "\u200f": "",
@@ -73,6 +74,7 @@ _LAYOUT = re.compile(
 _LONE = re.compile(r"\\(vec|bar|hat|tilde|overline|underline|dot)\s+([a-zA-Z])(?![a-zA-Z])")
 _GROUPED_THOUSANDS = re.compile(r"(?<=\d)\s*,\s*\\!\s*(?=\d{3}(?!\d))")
 _LONE_DIGITS = re.compile(r"(?:(?<=\\times)|(?<=\\cdot)|(?<![a-zA-Z}\]_^]))\s*\{(\d+)\}(?=\s*[_^])")
+_BRACED_FRACTION = re.compile(r"(?<=\d)\s*\{(\\frac\{\d+\}\{\d+\})\}")
 _BASE = re.compile(r"_\s*\{?\s*\(\s*(\d+)\s*\)\s*\}?")
 _DOLLARS = re.compile(r"(?<!\\)\$((?:\\.|[^$\\])*)(?<!\\)\$")
 _ENDS_IN_MIDDLE = re.compile(r"(?:[,;=+-]|\b(?:and|or|to|plus|minus))$")  # "$5 and $6" are two amounts
@@ -152,7 +154,7 @@ def tidy(text: str) -> str:
         text = re.sub(r"\{([^{}]*)\\over(?![a-zA-Z])([^{}]*)\}", r"\\frac{\1}{\2}", text)
         text = re.sub(r"^([^{}]*)\\over(?![a-zA-Z])([^{}]*)$", r"\\frac{\1}{\2}", text)
     if "\\frac" in text or "\\sqrt" in text or "\\binom" in text:
-        text = braced_arguments(text)
+        text = _BRACED_FRACTION.sub(r"\1", braced_arguments(text))
     if "**" in text:
         text = re.sub(r"(?<=[\w)}])\s*\*\*\s*(?=[\w({-])", "^", text)
     text = re.sub(r"([\^_])\s*\{\s*(\w)\s*\}", r"\1\2", text)
@@ -186,6 +188,8 @@ def squeeze(text: str) -> str:
     """The spelling without what never matters: spaces outside words, and the case of words."""
     if "\\text" in text:
         text = re.sub(r"\\text\s*\{\s*([^{}]*?)\s*\}", lambda found: "\\text{" + found[1].lower() + "}", text)
+    if "\\" in text:
+        text = re.sub(r"(\\[a-zA-Z]+) (?=\d)", r"\1", text)
     return re.sub(r"(?<![a-zA-Z0-9]) | (?![a-zA-Z0-9])|(?<=[\^_]\w) (?=[a-zA-Z])", "", text)
 
 
@@ -203,8 +207,8 @@ def _undress(text: str) -> str:
     while True:
         before = text
         text = re.sub(r"(?<!\\)\\$", "", text.strip())  # a trailing "\ "
-        text = text.rstrip(".,;:").strip() if not text.endswith("\\") else text
-        text = re.sub(r"^(?:=(?!=)|:|\\approx(?![a-zA-Z])|\\text\s*\{\s*\})\s*", "", text)
+        text = text.rstrip(".,;: \t\n") if not text.endswith("\\") else text
+        text = re.sub(r"^(?:(?:=(?!=)|:|\\approx(?![a-zA-Z])|\\text\s*\{\s*\})\s*)+", "", text)
         for start, end in _DELIMITERS:
             inner = text[len(start) : -len(end)]
             # a dollar sign that ends in \\$ or stands inside again is not a pair of delimiters

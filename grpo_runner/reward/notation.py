@@ -18,8 +18,12 @@ _CHOICE_WITH_TEXT = re.compile(
     r"(?:\(([A-J])\)|([A-J])[.):])(?:\s+|(?=[\w$]|\\(?:text|frac|sqrt|\$)))(\S.*)", re.DOTALL
 )
 _TIME = re.compile(
-    r"(\d{1,2})\s*:\s*(\d{2})(?:\s*:\s*(\d{2}))?\s*(?:\\text\s*\{)?\s*([ap]\.?\s*m\.?)?\s*\}?", re.IGNORECASE
+    r"(\d{1,2})(?:\s*:\s*(\d{2})(?:\s*:\s*(\d{2}))?|(?=\s*(?:\\text\s*\{)?\s*[ap]\.?\s*m\.?\s*\}?$))"
+    r"\s*(?:\\text\s*\{)?\s*([ap]\.?\s*m\.?)?\s*\}?",
+    re.IGNORECASE,
 )
+_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[-/]\d{1,2}[-/]\d{4}|\d{4}/\d{1,2}/\d{1,2}")
+_BASE_TEN = re.compile(r"(-?\d+)\s*_\s*(?:10|\{\s*(?:10|ten|\\text\s*\{\s*ten\s*\})\s*\})")
 _RATIO = re.compile(r"\d+(?:\.\d+)?(?:\s*:\s*\d+(?:\.\d+)?)+")
 _BASED = re.compile(r"\(?([-+]?[0-9A-F.]+)\)?\s*_\s*\{?\s*(\d+|[a-z]+)\s*\}?")
 
@@ -29,7 +33,15 @@ def by_spelling(answer: str, gold: str, policy: Policy = DEFAULT) -> tuple[bool,
 
     Both texts are tidied.
     """
+    if (dates := [_date(text) for text in (answer, gold)]) != [None, None]:
+        return dates[0] == dates[1], "notation"
     gold_number = number(gold)
+    if gold_number is not None and _RATIO.fullmatch(answer):  # 1:2 is 1/2, but 0:54 is not 0
+        parts = [Fraction(part.strip()) for part in answer.split(":")]
+        alike = len(parts) == 2 and parts[1] != 0 and parts[0] / parts[1] == gold_number.value
+        return alike and gold_number.value.denominator != 1, "notation"
+    if gold_number is not None and (ten := _BASE_TEN.fullmatch(answer)):
+        answer = ten[1]
     if gold_number is not None and "," in gold and _SPACED_COMMAS.fullmatch(answer):
         answer = answer.replace(" ", "")  # 12, 500 beside a gold that is a number
     answer_number = number(answer)
@@ -46,6 +58,12 @@ def by_spelling(answer: str, gold: str, policy: Policy = DEFAULT) -> tuple[bool,
             based = pattern is _BASED and plain == found[1]
             return based or (other is not None and _notation(pattern, other, found)), "notation"
     return None
+
+
+def _date(text: str) -> tuple[int, ...] | None:
+    """2024-01-05 is no subtraction, and 5/1/2024 no division."""
+    found = _DATE.fullmatch(_unwrap(text))
+    return tuple(int(part) for part in re.split("[-/]", found[0])) if found else None
 
 
 def _unwrap(text: str) -> str:

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
-_MAX_BITS = 60_000
+_MAX_BITS = 20_000  # about 6,000 digits
 _MAX_DEPTH = 40
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,400}")
@@ -21,7 +21,7 @@ _TOKEN = re.compile(
     r"|(?P<frac>\\frac(?![a-zA-Z]))|(?P<times>\\times(?![a-zA-Z])|\\cdot(?![a-zA-Z])|\*(?!\*))|(?P<over>/|\\div(?![a-zA-Z]))"
     r"|(?P<sign>[+-])|(?P<raise>\^|\*\*)|(?P<open>[({])|(?P<close>[)}])|(?P<percent>%))"
 )
-_SPACED_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?: [0-9]{3})+(?:\.[0-9]+)?")
+_SPACED_THOUSANDS = re.compile(r"[+-]?\s*[1-9][0-9]{0,2}(?: [0-9]{3})+(?:\.[0-9]+)?")
 _WORDS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
     "seventeen eighteen nineteen twenty"
@@ -138,7 +138,7 @@ class _Reader:
                     self.plain = False
                 divided = True
                 self.at += 1
-                value = value / self.signed()
+                value = _small(value / self.signed())
             else:
                 value = self._juxtaposed(value)
         return value
@@ -159,7 +159,7 @@ class _Reader:
             part = self.atom()
         if not 0 <= part < 1:
             raise _NoNumber
-        return whole - part if whole < 0 else whole + part
+        return _small(whole - part if whole < 0 else whole + part)
 
     def signed(self) -> Fraction:
         if self.kind() == "sign":
@@ -190,7 +190,7 @@ class _Reader:
         if kind == "frac":
             self.at += 1
             above, below = self.group(), self.group()
-            return above / below
+            return _small(above / below)
         if kind == "open":
             return self.group()
         raise _NoNumber
@@ -209,7 +209,7 @@ def _denominator(reader: _Reader) -> Fraction:
 
 
 def _small(value: Fraction) -> Fraction:
-    if value.numerator.bit_length() + value.denominator.bit_length() > 4 * _MAX_BITS:
+    if value.numerator.bit_length() + value.denominator.bit_length() > 2 * _MAX_BITS:
         raise _NoNumber
     return value
 
@@ -225,5 +225,7 @@ def _written(token: re.Match[str]) -> Fraction:
             raise _NoNumber
         value += Fraction(int(repeat), (10 ** len(repeat) - 1) * 10 ** len(decimals))
     if power:
+        if abs(int(power)) * 4 > _MAX_BITS:
+            raise _NoNumber
         value *= Fraction(10) ** int(power)
-    return value
+    return _small(value)

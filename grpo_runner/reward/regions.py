@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import reduce
 from itertools import pairwise
 
+from .labels import is_label
 from .numbers import exact
-from .shapes import Items, Named, Relation, Shape, Union, Value, is_label
+from .shapes import Items, Named, Relation, Shape, Union, Value
 
 # An end is (0, value), or (-1, 0) and (1, 0) for the two infinities, so that ends sort.
 # A piece is (low, low end belongs to it, high, high end belongs to it).
@@ -50,11 +52,40 @@ def _pieces(one: Shape) -> list[Piece] | None:
             if ends[0] is None or ends[1] is None or ends[0] > ends[1]:
                 return None
             return [(ends[0], one.brackets[0] == "[", ends[1], one.brackets[1] == "]")]
-        # "x<1 or x>2" is read as a list of relations
-        if one.brackets == "" and all(isinstance(item, Relation) for item in one.items):
-            return _gather(one.items)
-        return None
+        return _conditions(one) if one.brackets == "" else None
     return _from_relation(one) if isinstance(one, Relation) else None
+
+
+def _conditions(listed: Items) -> list[Piece] | None:
+    """ "x<1 or x>2" is a union; "x>1 and x<2", or with a comma, holds where both do, or else is a union as well."""
+    unknowns = {_unknown(item) for item in listed.items}
+    if len(unknowns) != 1 or None in unknowns:
+        return None
+    parts = [_pieces(item) for item in listed.items]
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    united = [piece for part in known for piece in part]
+    return united if listed.either else reduce(_meet, known) or united
+
+
+def _unknown(one: Shape) -> str | None:
+    """What a condition speaks of: x in x > 3, in 1 < x < 2 and in x \\in (1, 2)."""
+    if isinstance(one, Named):
+        return one.label
+    sides = one.sides if isinstance(one, Relation) else ()
+    return next((side for side in sides if is_label(side) and "infty" not in side), None)
+
+
+def _meet(first: list[Piece], second: list[Piece]) -> list[Piece]:
+    met: list[Piece] = []
+    for a_low, a_low_in, a_high, a_high_in in first:
+        for b_low, b_low_in, b_high, b_high_in in second:
+            low, low_in = max(a_low, b_low), (a_low_in or a_low < b_low) and (b_low_in or b_low < a_low)
+            high, high_in = min(a_high, b_high), (a_high_in or a_high > b_high) and (b_high_in or b_high > a_high)
+            if low < high or (low == high and low_in and high_in):
+                met.append((low, low_in, high, high_in))
+    return met
 
 
 def _punctured(text: str) -> list[Piece] | None:
@@ -86,6 +117,24 @@ def _end(text: str) -> End | None:
         return _LOWEST
     value = exact(text)
     return None if value is None else (0, value.value)
+
+
+def as_interval(one: Relation) -> Items | None:
+    """x > a and a < x <= b as intervals, whatever the ends are."""
+    sides, ops = one.sides, one.ops
+    if not all(op in ("<", "<=", ">", ">=") for op in ops):
+        return None
+    if all(op[0] == ">" for op in ops):
+        sides, ops = sides[::-1], tuple(op.replace(">", "<") for op in ops[::-1])
+    if len(ops) == 2 and is_label(sides[1]):
+        low, high, closed = sides[0], sides[2], (ops[0] == "<=", ops[1] == "<=")
+    elif len(ops) == 1 and is_label(sides[0]):
+        low, high, closed = "-\\infty", sides[1], (False, ops[0] == "<=")
+    elif len(ops) == 1 and is_label(sides[1]):
+        low, high, closed = sides[0], "\\infty", (ops[0] == "<=", False)
+    else:
+        return None
+    return Items(("[" if closed[0] else "(") + ("]" if closed[1] else ")"), (Value(low), Value(high)))
 
 
 def _from_relation(one: Relation) -> list[Piece] | None:

@@ -9,8 +9,8 @@ from .expressions import UNDONE, variables
 from .judge import Judge, NeedsAlgebra
 from .listings import every
 from .normalize import squeeze
-from .regions import region
-from .shapes import Named, Relation, Shape, Value
+from .regions import as_interval, region
+from .shapes import Items, Named, Relation, Shape, Value
 from .units import split_unit
 
 _WITHIN_BARS = re.compile(r"\|\s*([a-zA-Z])\b")
@@ -30,12 +30,22 @@ def relations(answer: Shape, gold: Shape, judge: Judge) -> bool:
                 return equations(*(pairs if one is answer else pairs[::-1]), judge)
             first, second = region(one.shape), region(other)
             return first is not None and first == second
+    for one, other in ((answer, gold), (gold, answer)):  # x = 2, y = 3 is not x = 2, x = 3
+        if isinstance(one, Named) and isinstance(other, Items):
+            labels = {squeeze(item.label) for item in other.items if isinstance(item, Named)}
+            if labels - {squeeze(one.label)}:
+                return False
     if isinstance(answer, Named):
         return judge.equal(answer.shape, gold)
     if isinstance(gold, Named):
         return judge.equal(answer, gold.shape)
     first, second = region(answer), region(gold)
-    return first is not None and first == second
+    if first is not None and second is not None:
+        return first == second
+    # the ends are no rational numbers: end by end
+    intervals = [as_interval(one) if isinstance(one, Relation) else one for one in (answer, gold)]
+    pair = [one for one in intervals if isinstance(one, Items) and one.brackets]
+    return len(pair) == 2 and judge.equal(pair[0], pair[1])
 
 
 def region_names(answer: Relation, gold: Relation) -> bool:
@@ -69,6 +79,8 @@ def equations(answer: tuple[str, str, str], gold: tuple[str, str, str], judge: J
         return True
     sides = [split_unit(side)[0] for side in (*answer[1:], *gold[1:])]
     if any(guards.refusal(side) or not side.isascii() or UNDONE.search(side) for side in sides):
+        return False
+    if answer[0] == "mod":
         return False
     if judge.algebra is None:
         raise NeedsAlgebra

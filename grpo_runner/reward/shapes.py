@@ -6,8 +6,11 @@ r"""What kind of thing an answer is: a value, words, a list, a tuple or interval
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
+from .labels import is_label
+from .numbers import exact
 from .units import Unit, split_unit
 
 
@@ -28,10 +31,14 @@ class Words:
 
 @dataclass(frozen=True)
 class Items:
-    """Several things. brackets: "" for a bare list, "{}" for a set, else the written pair such as "()" or "[)"."""
+    """Several things. brackets: "" for a bare list, "{}" for a set, else the written pair such as "()" or "[)".
+
+    either: a bare list was joined by "or". Two conditions so joined are a union, otherwise both must hold.
+    """
 
     brackets: str
     items: tuple[Shape, ...]
+    either: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -86,19 +93,13 @@ _JOINING_TEXT = re.compile(
 )
 _WHOLE_TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
 _WORD = re.compile(r"(?<![\\a-zA-Z{])[a-zA-Z]{3,}")
-# Two or three lower-case letters are a product (xy = 12), unless they are a word
-_NAME_WORDS = (
-    "(?:gcd|lcm|max|min|sum|area|mean|mode|median|range|total|value|length|width|height|radius|perimeter|volume|slope"
-    "|ratio|angle|speed|distance|time|age|cost|price|probability|answer|result)"
+_OR = re.compile(r"\bor\b", re.IGNORECASE)
+_CONGRUENCE = re.compile(
+    r"(.+?)\\equiv(?![a-zA-Z])(.+?)\(?\s*(?:\\p?mod(?![a-zA-Z])|\\text\s*\{\s*mod\s*\})\s*\{?\s*(\d+)\s*\}?\s*\)?"
 )
-_ARGUMENT = r"(?:[a-zA-Z]|-?\d+)"
-_LABEL = re.compile(
-    r"(?:m\s*)?(?:\\angle\s*|\\triangle\s*)?(?:"
-    + _NAME_WORDS
-    + r"|[A-Z]{2,3}|[a-zA-Z]|\\(?:[a-zA-Z]+(?!\s*\{)|text\s*\{[^{}]*\}|vec\s*\{?\w\}?|overline\s*\{\w+\}))"
-    r"'?(?:_\s*(?:\w|\{[\w,]*\}))?(?:\s*\(\s*" + _ARGUMENT + r"(?:\s*,\s*" + _ARGUMENT + r")*\s*\))?"
-)
-_FUNCTION_NAMES = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc|log|ln|sqrt|frac|pi|infty|pm|mp|circ)(?![a-zA-Z])")
+_BARE_SET = re.compile(r"^\{(.*)\}$")
+_ALL_REALS = re.compile(r"(?:all|any|every) (?:real numbers?|reals?|real values?|real)(?: (?:of )?[a-z])?")
+_NO_SOLUTION = re.compile(r"(?:there (?:is|are) )?no (?:real )?(?:solutions?|roots?)|(?:the )?empty set")
 _THOUSANDS = re.compile(r"-?[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?")
 _MATRIX = re.compile(r"\\begin\s*\{([pbvBV]?matrix|array)\}(.*)\\end\s*\{\1\}", re.DOTALL)
 
@@ -154,21 +155,27 @@ def shape(text: str, depth: int = 0) -> Shape:
         text = words
         if not re.search(r"[,;]|\b(?:and|or)\b", text):
             return _wording(text)
+    either = "or" in text and bool(_OR.search(text))
     text = _JOINING_TEXT.sub(" , ", text)
     if "," in text and _THOUSANDS.fullmatch((amount := split_unit(text))[0]):
         return Value(*amount)
     parts = split(text, {",", ";"})
     if len(parts) > 1:
-        return _listed(parts, depth)
+        listed = _listed(parts, depth)
+        return replace(listed, either=either) if isinstance(listed, Items) else listed
+    if (congruence := _CONGRUENCE.fullmatch(text)) is not None:
+        return _congruence(*congruence.groups())
+    if len(parts := split(text, {"\\approx"})) == 2 and _rounds(parts[0][0], parts[1][0]):
+        return shape(parts[0][0], depth + 1)  # an exact value, and about how large it is
     if (named := _named(text, depth)) is not None:
         return named
     if len(parts := split(text, set(_OPERATORS))) > 1 and all(part for part, _ in parts):
         return Relation(tuple(part for part, _ in parts), tuple(_OPERATORS[op] for _, op in parts[:-1]))
     if len(parts := split(text, {"\\cup"})) > 1:
-        return Union(tuple(shape(part, depth + 1) for part, _ in parts))
+        return Union(tuple(shape(_BARE_SET.sub(r"\\{\1\\}", part), depth + 1) for part, _ in parts))
     if text in ("\\emptyset", "\\{\\}", "\\{ \\}"):
         return Items("{}", ())
-    if (pair := enclosed(text)) is not None:
+    if (pair := enclosed(text)) is not None and not (pair[0] == "()" and "," in text and "\\pm" in text):
         return _bracketed(*pair, text, depth)
     if "\\pm" in text or "\\mp" in text:
         return Items("", tuple(shape(sign, depth + 1) for sign in _signs(text)))
@@ -190,7 +197,7 @@ def _words(text: str) -> str | None:
     if whole:
         return whole[1].strip()
     bare = re.fullmatch(r"[a-zA-Z][a-zA-Z' .\-]*", text)
-    return text if bare and re.search("[a-zA-Z]{3}", text) else None
+    return text if bare and (re.search("[a-zA-Z]{3}", text) or text.lower() == "no") else None
 
 
 def _wording(text: str) -> Shape:
@@ -205,7 +212,10 @@ def _wording(text: str) -> Shape:
         return Value(value, unit)
     plain = re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", stripped)
     plain = re.sub(r"(?<=\d)(?:st|nd|rd|th)\b", "", plain)
-    return Words(" ".join(plain.replace("-", " - ").lower().split()))
+    plain = " ".join(plain.replace("-", " - ").lower().split())
+    if _ALL_REALS.fullmatch(plain):
+        return Value("\\mathbb{R}")
+    return Items("{}", ()) if _NO_SOLUTION.fullmatch(plain) else Words(plain)
 
 
 def _matrix(found: re.Match[str], depth: int) -> Matrix:
@@ -250,22 +260,16 @@ def _named(text: str, depth: int) -> Named | None:
         return Named(sides[0], shape(sides[1], depth + 1))
     if any(op != "=" for op in ops):
         return None
-    if is_label(sides[0]) and (
-        len(sides) > 2 or not re.search(r"(?<![a-zA-Z\\])" + re.escape(sides[0]) + r"(?![a-zA-Z])", sides[1])
-    ):
+    if len(sides) > 2 and "\\approx" in (last := [op for _, op in parts[:-1]])[1:]:
+        sides = sides[: last.index("\\approx", 1) + 1]  # x = 1/3 \\approx 0.333 is 1/3
+    values = {found.value for side in sides[1:] if (found := exact(side)) is not None}
+    own = re.compile(r"(?<![a-zA-Z\\])" + re.escape(sides[0]) + r"(?![a-zA-Z])")
+    # in x = 2 + 3 = 5 all that follows is one value; x = 4 = 5 is none
+    if is_label(sides[0]) and len(values) < 2 and (len(sides) > 2 or not own.search(sides[1])):
         return Named(sides[0], shape(sides[-1], depth + 1))
     if len(sides) == 2 and is_label(sides[1]) and not re.search("[a-zA-Z]", re.sub(r"\\[a-zA-Z]+", "", sides[0])):
         return Named(sides[1], shape(sides[0], depth + 1))
     return None
-
-
-def is_label(text: str) -> bool:
-    """Is this the name of what is sought (x, f(x), AB, \\theta, \\text{Area}, V_1:V_2), not an expression?"""
-    if _FUNCTION_NAMES.match(text):
-        return False
-    if re.fullmatch(r"\(\s*[a-zA-Z](?:\s*,\s*[a-zA-Z])*\s*\)", text):
-        return True
-    return all(_LABEL.fullmatch(part.strip()) is not None for part in text.split(":"))
 
 
 def _bracketed(pair: str, content: str, text: str, depth: int) -> Shape:
@@ -284,6 +288,23 @@ def _bracketed(pair: str, content: str, text: str, depth: int) -> Shape:
     if pair in ("()", "[]") and len(parts) == 1:
         return shape(content, depth + 1)
     return Value(text)
+
+
+def _rounds(value: str, about: str) -> bool:
+    """Can `value ≈ about` be an exact value with its rounding? Not with a name before it, nor if the two disagree."""
+    if not value or is_label(value):
+        return False
+    first, second = exact(value), exact(about)
+    if first is None or second is None:
+        return second is not None
+    return abs(first.value - second.value) <= Fraction(1, 2 * 10 ** (second.places or 0))
+
+
+def _congruence(left: str, right: str, modulus: str) -> Relation:
+    residue = exact(right.strip())
+    known = residue is not None and residue.value.denominator == 1 and int(modulus) > 0
+    name = str(int(residue.value) % int(modulus)) if known and residue is not None else right.strip()
+    return Relation((left.strip(), f"{name} mod {modulus}"), ("mod",))
 
 
 def _signs(text: str) -> tuple[str, str]:

@@ -30,6 +30,12 @@ _NORMALIZE = NormalizationConfig(basic_latex=True, units=False, malformed_operat
 _CONVERT = ConversionConfig(lowercase_symbols=False)
 _DECIMAL = re.compile(r"(?<![\d.])(\d*)\.(\d+)|(?<![\d.])(\d+)\.(?!\d)")
 _DEGREE = re.compile(r"(\d+|\\frac\{\d+\}\{\d+\}|\([^()]*\)|[a-z])\s*\^\\circ")
+# What the grammar reads otherwise than people do: 2(13) is a product and no mixed number, x(2) no function, 2\frac12 x
+# a mixed number before a factor, and 1/2x a half of x
+_CALL = re.compile(r"(?<![\w.^\\])((?:\d+(?:\.\d+)?)|[a-eh-zA-E]|\\pi)\s*\((?=\s*-?[\d.]+\s*\)|(?<=\d\())")
+_FACTORS = re.compile(r"\)\s*\((?=\s*-?[\d.]+\s*\))")
+_MIXED = re.compile(r"(?<![\w.^}{\\])(\d+)\s*\\frac\{(\d+)\}\{(\d+)\}")
+_SLASHED = re.compile(r"(?<![\w.^}){/\\])(\d+)/(\d+)(?=\s*[a-zA-Z\\])")
 _INVERSE = re.compile(r"\\(sin|cos|tan)\s*\^\s*\{?-1\}?")
 
 
@@ -46,8 +52,15 @@ def parse(text: str) -> Any:
     text = _INVERSE.sub(r"\\arc\1 ", text)
     text = _DEGREE.sub(r"(\\frac{\\pi \\cdot \1}{180})", text)
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
+    text = _FACTORS.sub(r") \\cdot (", text)
+    text = _CALL.sub(r"\1 \\cdot (", _MIXED.sub(_one_fraction, _SLASHED.sub(r"\\frac{\1}{\2}", text)))
     text = _DECIMAL.sub(_fraction, text)
     return latex2sympy(text, is_real=False, normalization_config=_NORMALIZE, conversion_config=_CONVERT)
+
+
+def _one_fraction(found: re.Match[str]) -> str:
+    whole, above, below = (int(part) for part in found.groups())
+    return rf"\frac{{{whole * below + above}}}{{{below}}}" if above < below else found[0]
 
 
 def _fraction(found: re.Match[str]) -> str:
@@ -110,6 +123,8 @@ def _agrees(answer: Any, gold: Any, test: Callable[[Any, Any], bool], complex_al
             try:
                 values = evaluate(answer, point), evaluate(gold, point)
             except (_NoValue, ZeroDivisionError, OverflowError, ValueError):
+                continue
+            if not all(mpmath.isfinite(value) for value in values):  # ln 0 has no value, and equals nothing
                 continue
             if not complex_allowed and any(abs(mpmath.im(value)) > _AGREE * abs(value) for value in values):
                 continue

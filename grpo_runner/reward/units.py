@@ -7,7 +7,7 @@ and "5 m") are converted. Unknown words ("apples") are units of their own, compa
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 
@@ -16,10 +16,12 @@ class Unit:
     """What is measured, as factors (kind, power) in order, and the size in the kinds' base units.
 
     A kind is "length", "money", …, or an unknown word itself: km/h is (("length", 1), ("time", -1)).
+    name: as it was written, for messages only.
     """
 
     factors: tuple[tuple[str, int], ...]
     size: Fraction = Fraction(1)
+    name: str = field(default="", compare=False)
 
 
 def _table() -> dict[str, tuple[str, Fraction]]:
@@ -49,13 +51,13 @@ def _table() -> dict[str, tuple[str, Fraction]]:
 _TABLE = _table()
 _SPELLED = {"mph": "mile/hour", "kph": "km/hour", "kmh": "km/hour", "mps": "m/s", "cc": "cm^3", "sqft": "ft^2"}
 _NOT_UNITS = re.compile(
-    r"^\s*(?:squared|cubed|factorial|half|plus|minus|over|root|twice|double|thirds?|tenths?|hundredths?|thousandths?)\b"
+    r"^\s*(?:squared|cubed|factorial|half|halves|plus|minus|over|root|twice|double|thirds?|tenths?|hundredths?|thousandths?|times(?!\s*$|\s+(?:as|more|larger|less|per|a)\b))\b"
     r"|\b(?:or|and|maybe|not|if|because|since|either|perhaps|possibly|is|are|then|when|where|for|with|but|to|no|yes|true|false"
-    r"|million|billion|thousand|hundred|dozen|trillion)\b|(?<!\^)(?<!\^-)(?<!\^\{)(?<!\^\{-)\d|[=<>?]",
+    r"|than|million|billion|thousand|hundred|dozen|trillion)\b|(?<!\^)(?<!\^-)(?<!\^\{)(?<!\^\{-)\d|[=<>?]",
     re.IGNORECASE,
 )
 _TEXT_UNIT = re.compile(
-    r"(?:\\cdot\s*)?\\text\s*\{([^{}]*)\}\s*(?:\^\s*\{?(\d)\}?)?\s*(?:/\s*\\text\s*\{([^{}]*)\}\s*(?:\^\s*\{?(\d)\}?)?)?\s*$"
+    r"(?:\\cdot\s*)?\\text\s*\{([^{}]*)\}\s*(?:\^\s*\{?(-?\d)\}?)?\s*(?:/\s*\\text\s*\{([^{}]*)\}\s*(?:\^\s*\{?(\d)\}?)?)?\s*$"
 )
 _FRACTION_UNIT = re.compile(
     r"(?<=[\d}) ])\\frac\s*\{\s*\\text\s*\{([^{}]*)\}\s*\}\s*\{\s*\\text\s*\{([^{}]*)\}\s*\}\s*$"
@@ -132,7 +134,9 @@ def unit_of(name: str, power: int = 1) -> Unit:
         for kind, factor, raised in _part(part, power if place == len(below) else 1):
             factors[kind] = factors.get(kind, 0) + sign * raised
             size *= factor ** (sign * raised)
-    return Unit(tuple(sorted((kind, raised) for kind, raised in factors.items() if raised)), size)
+    return Unit(
+        tuple(sorted((kind, raised) for kind, raised in factors.items() if raised)), size, " ".join(name.split())
+    )
 
 
 def _part(text: str, power: int) -> list[tuple[str, Fraction, int]]:

@@ -31,7 +31,7 @@ from grpo_runner.grading.describe import describe
         (r"5\text{ cm}^2", "5 square centimetres"),
         (r"\$18.90", "18.90 dollars"),
         (r"45^\circ", "45 degrees"),
-        ("5 apples", '5 with the unit "apple"'),
+        ("5 apples", '5 with the unit "apples"'),
         ("1,2,3", "a list of 3: 1, 2, 3"),
         (r"\{1,2\}", "a set of 2: 1, 2"),
         (r"\emptyset", "the empty set"),
