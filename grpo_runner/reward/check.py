@@ -105,9 +105,10 @@ def _judged(answers: tuple[str, ...], golds: tuple[str, ...], policy: Policy, co
 
 def _against(answers: tuple[str, ...], gold: str, policy: Policy, compare: Compare) -> tuple[Status, str]:
     """One gold: correct, wrong, or ambiguous where it is among several values that are offered."""
-    correct, rule = compare(shown(answers), gold)
-    if correct:
-        return Status.CORRECT, rule
+    if len(answers) == 1 or policy.boxes != "only":
+        correct, rule = compare(shown(answers), gold)
+        if correct:
+            return Status.CORRECT, rule
     if len(answers) > 1:
         equal = [compare(answer, gold)[0] for answer in answers]
         return (Status.CORRECT if all(equal) else Status.AMBIGUOUS if any(equal) else Status.WRONG), "alternatives"
@@ -124,9 +125,11 @@ def _as_texts(answer: str, gold: str, policy: Policy, algebra: Algebra | None) -
         return True, "identical"
     if policy.equality == "string":
         return False, "string"
+    if len(answer) > 20 * guards.MAX_LENGTH:
+        return False, f"refused: longer than {20 * guards.MAX_LENGTH} characters"
     if algebra is None:
         raise NeedsAlgebra
-    return algebra.plain(answer, gold), "math-verify"
+    return algebra.plain(answer if policy.extract == "whole" else f"${answer}$", f"${gold}$"), "math-verify"
 
 
 def _without_commas(gold: str) -> str:

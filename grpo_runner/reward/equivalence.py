@@ -25,7 +25,7 @@ from .policy import DEFAULT, Policy
 from .regions import holds
 from .relations import equations, relations
 from .shapes import Items, Matrix, Named, Relation, Shape, Union, Value, Words, shape
-from .units import conversion
+from .units import conversions
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]*")
 _SEVERAL = re.compile(r"[,;\[]|\\(?:pm|mp|cup|in|le|ge|text)(?![a-zA-Z])|[<>]|\bor\b|\band\b|\(")
@@ -126,13 +126,14 @@ def _equal(answer: Shape, gold: Shape, judge: Judge) -> bool:
 
 
 def _values(answer: Value, gold: Value, judge: Judge) -> bool:
-    factor = conversion(answer.unit, gold.unit, judge.policy.units)
-    if factor is None or not answer.text:
+    factors = conversions(answer.unit, gold.unit, judge.policy.units)
+    if not factors or not answer.text:
         return False
     answer_number, gold_number = number(answer.text), number(gold.text)
     if answer_number is not None and gold_number is not None:
-        return numbers_agree(answer_number, gold_number, judge.policy, factor)
-    text = answer.text
-    if factor != 1:
-        text = f"\\frac{{{factor.numerator}}}{{{factor.denominator}}} \\cdot ({text})"
-    return expressions(text, gold.text, judge, gold_number)
+        return any(numbers_agree(answer_number, gold_number, judge.policy, factor) for factor in factors)
+    scaled = [
+        answer.text if factor == 1 else f"\\frac{{{factor.numerator}}}{{{factor.denominator}}} \\cdot ({answer.text})"
+        for factor in factors
+    ]
+    return any(expressions(text, gold.text, judge, gold_number) for text in scaled)

@@ -40,9 +40,12 @@ _HEDGE = re.compile(
     r"\b(?:or|maybe|perhaps|possibly|possible|alternatively|alternative|otherwise|another|option|possibility|candidate"
     r"|backup|fallback|failing that|in case|plan b|guess|second choice|(?:could|might|may)\s+(?:\w+\s+)?be)\b"
 )
-# "if that is wrong" speaks of a second answer, and is no correction
-_CONDITION = re.compile(
-    r"\bunless\b|\b(?:if|in case)\b[^.!?]*\b(?:not|wrong|incorrect|accepted|mistaken|fails?|rejected)\b"
+# A condition between two boxes leads to another answer ("if that is wrong", "unless the book means"), unless something
+# is derived from the first
+_CONDITION = re.compile(r"\b(?:unless|if(?! we\b)|in case|depending|should (?:this|that|it)\b)")
+_DERIVED = re.compile(r"\b(?:so|thus|hence|therefore|then (?:the|we|it)|gives?|giving|yields?|we get)\b")
+_SECOND = re.compile(
+    r"^[\s,]*(?:as |is |would be |being )?my (?:second|other|next|alternative|backup) (?:choice|guess|answer|option)"
 )
 _CORRECTION = re.compile(
     r"\b(?:wait|actually|correct\w*|should|instead|mistake|wrong|sorry|no|hmm|recheck\w*|checking|so|thus|therefore|hence)\b"
@@ -66,8 +69,8 @@ _LEAD = re.compile(
 )
 # A sentence ends at a full stop that is not a decimal point; a reason or a denial after the answer is no part of it.
 # Neither does it end at "…", nor within a formula.
-_SENTENCE_END = re.compile(r"(?<!\.)\.(?=\s|\*|$)|[!?](?=\s|$)|\n")
-_FORMULA = re.compile(r"\$(?!\s)[^$]*[^\s\\$]\$(?!\d)|\\\(.+?\\\)", re.DOTALL)
+_SENTENCE_END = re.compile(r"(?<!\.)\.(?=\s|\*|$)|(?<!\\)[!?](?=\s|$)|\n")
+_FORMULA = re.compile(r"\$(?!\s)[^$]*[^\s\\$]\$(?!\d)|\\\(.+?\\\)|\{[^{}\n]*\}", re.DOTALL)
 _NEW_SENTENCE = re.compile(r"[.?!]\s+[A-Z]|\n\s*\n")
 _REASON = re.compile(r"\s+\((?:(?!or\b|if\b|maybe\b)[a-zA-Z -]{3,}|(?:since|because|as|from|by|using|see)\b[^()]*)\)$")
 _AFTERTHOUGHT = re.compile(
@@ -163,7 +166,8 @@ def _from_boxes(text: str, boxes: list[tuple[int, int, str]], which: str) -> Off
     if which == "unhedged":
         for earlier in reversed(boxes[:-1]):
             start, end, _ = earlier
-            if not _alternative(text[max(0, start - _HEDGE_LENGTH) : start], text[end : chosen[-1][0]]):
+            before, after = text[max(0, start - _HEDGE_LENGTH) : start], text[chosen[-1][1] :][:_HEDGE_LENGTH]
+            if not (_alternative(before, text[end : chosen[-1][0]]) or _SECOND.search(after)):
                 break
             if len(chosen) == _MOST_OFFERED:
                 return _NOTHING
@@ -199,6 +203,8 @@ def _alternative(before: str, between: str) -> bool:
         between = between[: named.start()]
     plain = re.sub(r"\\(?:text|mbox)\b|\\[a-zA-Z]+|[^\w\s.!?=<>+]", " ", between).lower()
     words = re.findall(r"[^\W_]+", plain)
+    if len(plain) <= _HEDGE_LENGTH and _CONDITION.search(plain) and not _DERIVED.search(plain):
+        return True
     if re.search(r"[=<>+]", plain):
         return False
     if all(word in _CONNECTORS for word in words):
@@ -206,7 +212,7 @@ def _alternative(before: str, between: str) -> bool:
     sentences = re.split(r"[.!?](?=\s)", plain)
     if len(plain) > _HEDGE_LENGTH:
         return False
-    return bool(_CONDITION.search(plain) or (_HEDGE.search(sentences[-1]) and not _CORRECTION.search(plain)))
+    return bool(_HEDGE.search(sentences[-1]) and not _CORRECTION.search(plain))
 
 
 def _marked(text: str, start: int) -> Offer:

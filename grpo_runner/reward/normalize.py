@@ -27,6 +27,7 @@ _UNICODE = {
 _TRANSLATE = str.maketrans(_UNICODE)
 _ROOTS = {"√": "", "∛": "[3]", "∜": "[4]"}
 _ROOT = re.compile(r"([√∛∜])\s*(\d+|[a-zA-Z]|(?=[({]))")
+_ROOT_LEFT = re.compile(r"([√∛∜])\s*\\left(?=\s*[({])")
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 
 _COMMANDS = {
@@ -105,6 +106,7 @@ def to_ascii(text: str) -> str:
     if text.isascii():
         return text
     text = re.sub("([⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)", lambda found: "^{" + found[1].translate(_SUPERSCRIPTS) + "}", text)
+    text = _ROOT_LEFT.sub(r"\1", text)
     text = _ROOT.sub(lambda found: rf"\sqrt{_ROOTS[found[1]]}" + ("{" + found[2] + "}" if found[2] else ""), text)
     text = text.translate(_TRANSLATE)
     return "".join(_plain(character) for character in text)

@@ -74,7 +74,8 @@ def split_unit(text: str) -> tuple[str, Unit | None]:
     """(the text without its unit, the unit) for tidied text; (text, None) where there is none."""
     for sign, name in _SIGNS.items():
         if text.startswith(sign):
-            value, further = split_unit(text[len(sign) :].strip())
+            rest = text[len(sign) :].strip()
+            value, further = (rest, None) if rest.startswith(tuple(_SIGNS)) else split_unit(rest)
             return value, further if further is not None and further.factors == (("money", 1),) else unit_of(name)
         if text.startswith("-" + sign):
             return "-" + text[len(sign) + 1 :].strip(), unit_of(name)
@@ -162,18 +163,17 @@ def _entry(word: str) -> tuple[str, Fraction] | None:
     return _TABLE.get(word) or _TABLE.get(_singular(word))
 
 
-def conversion(answer: Unit | None, gold: Unit | None, units: str = "optional") -> Fraction | None:
-    """The factor from the answer's unit to the gold's; 1 where one has no unit; None where the two contradict.
+def conversions(answer: Unit | None, gold: Unit | None, units: str = "optional") -> tuple[Fraction, ...]:
+    """The factors by which an answer may be multiplied to stand beside the gold; none where the two contradict.
 
     units: Policy.units; under "ignored" nothing contradicts, under "required" the gold's unit may not be left out.
     """
-    if units == "required" and answer is None and gold is not None:
-        return None
-    if units == "ignored" or answer is None or gold is None or answer == gold:
-        return Fraction(1)
-    if _generic(answer, gold) or _generic(gold, answer):
-        return Fraction(1)
-    return answer.size / gold.size if answer.factors == gold.factors else None
+    if answer is None or gold is None:
+        return () if units == "required" and answer is None and gold is not None else (Fraction(1),)
+    if answer.factors == gold.factors:
+        factor = answer.size / gold.size
+        return (factor, Fraction(1)) if units == "ignored" and factor != 1 else (factor,)
+    return (Fraction(1),) if units == "ignored" or _generic(answer, gold) or _generic(gold, answer) else ()
 
 
 def _generic(one: Unit, other: Unit) -> bool:

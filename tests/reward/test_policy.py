@@ -23,7 +23,7 @@ ROWS = [
     ({"extract": "box"}, "The answer is 7.", "7", True, False),
     ({"extract": "hash"}, "so\n#### 1,800", "1800", True, True),
     ({"extract": "hash"}, r"\boxed{7}", "7", True, False),
-    ({"extract": "hash"}, "#### 7" + " and so on" * 40, "7", False, False),  # neither: far from the end, and prose
+    ({"extract": "hash"}, "#### 7" + " and so on" * 40, "7", True, False),  # too far from the end
     ({"extract": "hash"}, "####7", "7", True, False),
     ({"extract": "whole"}, "7", "7", False, True),
     ({"extract": "whole"}, "7 apples", "7", False, True),
