@@ -11,6 +11,7 @@ _FUNCTIONS = "sin cos tan cot sec csc log ln exp arcsin arccos arctan sinh cosh 
 _NUMBER_BEFORE = re.compile(r"[\d})]\s*$")
 _FACTOR = r"[a-zA-Z]{1,4}(?:\^\{?-?\d\}?)?"
 _UNIT_LETTERS = re.compile(rf"(?:[mgshlLNJWVAKCF]|min|{_FACTOR}(?:\s*(?:/|\s|\\cdot)\s*{_FACTOR})+)")
+_PURE_WORDS = re.compile(r"[a-zA-Z][a-zA-Z .,'/^{}\d-]*")
 MOST_NESTED = 40  # commands within each other's arguments; deeper ones stay as they are
 
 
@@ -98,7 +99,7 @@ def without_fonts(text: str, depth: int = 0) -> str:
             content = "\\text{" + re.sub(r"[{}]|\\cdot", " ", bare).replace("^ ", "^") + "}"
         elif bare in _FUNCTIONS.split():
             content = "\\" + bare + " "
-        elif len(bare) > 1 and re.search(r"[a-zA-Z]{2}", re.sub(r"\\[a-zA-Z]+", "", bare)):
+        elif len(bare) > 1 and _PURE_WORDS.fullmatch(bare) and not found[0].startswith(("\\boldsymbol", "\\bm")):
             content = "\\text{" + content + "}"
         else:
             content = bare

@@ -60,8 +60,10 @@ _OPERATOR_NAME = re.compile(
     r"\\operatorname\*?\s*\{\s*((?:arc)?(?:sin|cos|tan|cot|sec|csc)|log|ln|exp|gcd|max|min)\s*\}"
 )
 _UNBRACED = re.compile(r"\\(math(?:bb|rm|bf|it|cal|sf)|text(?:bf|rm|it)?|boldsymbol|bm)\s+([a-zA-Z0-9])(?![a-zA-Z0-9])")
+_TEXT_POINT = re.compile(r"\\text\s*\{\s*[.,;:]?\s*\}$")
 _SIGN_GROUP = re.compile(r"(?<![a-zA-Z}\]])\{\s*([-+,=])\s*\}")  # TeX's way to a sign without space around it
 _TEXT_SIGN = re.compile(r"\\text\s*\{\s*(\\\$|€|£)\s*([\d,.]*)\s*\}")
+_TEXT_MATHS = re.compile(r"\\text\s*\{\s*\$([^$]*)\$\s*\}")
 _TEXT_NUMBER = re.compile(r"\\text\s*\{\s*\$?([-+]?\d[\d,]*(?:\.\d+)?)\$?\s*\}")
 _PERCENT = re.compile(
     r"\\%|\\text\s*\{\s*(?:\\?%|per\s?cent|percentage|pct)\s*\.?\}|(?<=[\d}])\s*\b(?:percent|per cent|pct)\b"
@@ -133,6 +135,7 @@ def tidy(text: str) -> str:
         text = _SPACE_COMMAND.sub(" ", text)
         text = _TEXT_COMMAND.sub(r"\\text", _OPERATOR_NAME.sub(r"\\\1 ", text))
         text = without_fonts(_UNBRACED.sub(r"\\\1{\2}", _LONE.sub(r"\\\1{\2}", text)))
+        text = _TEXT_MATHS.sub(r"\1", text)
         text = _TEXT_NUMBER.sub(r"\1", _TEXT_SIGN.sub(r"\1\2", text))
     if any(sign in text for sign in ("...", "=", "+/", "\\not")):
         for pattern, command in _ASCII:
@@ -209,7 +212,7 @@ def _undress(text: str) -> str:
     while True:
         before = text
         text = re.sub(r"(?<!\\)\\$", "", text.strip())  # a trailing "\ "
-        text = text.rstrip(".,;: \t\n") if not text.endswith("\\") else text
+        text = _TEXT_POINT.sub("", text.rstrip(".,;: \t\n")) if not text.endswith("\\") else text
         text = re.sub(r"^(?:(?:=(?!=)|:|\\approx(?![a-zA-Z])|\\text\s*\{\s*\})\s*)+", "", text)
         for start, end in _DELIMITERS:
             inner = text[len(start) : -len(end)]

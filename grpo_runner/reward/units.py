@@ -62,6 +62,9 @@ _TEXT_UNIT = re.compile(
 _FRACTION_UNIT = re.compile(
     r"(?<=[\d}) ])\\frac\s*\{\s*\\text\s*\{([^{}]*)\}\s*\}\s*\{\s*\\text\s*\{([^{}]*)\}\s*\}\s*$"
 )
+_BRACKETED_UNIT = re.compile(
+    r"(?<=[\d}])\s*\(\s*(\\text\s*\{\s*)?([a-zA-Z][a-zA-Z /]*)(?(1)\s*\})\s*(\^\s*\{?\d\}?)?\s*\)$"
+)
 _PER = re.compile(r"\s*(?:\bper\b|/)\s*")
 _POWER = re.compile(r"([a-z]+)(?:\^(-?\d))?")
 _WORD_UNIT = re.compile(r"(?<=[\d})])\s*((?:[a-zA-Z]{2,}[.]?)(?:[ /][a-zA-Z]+){0,3})(?:\^\s*\{?(\d)\}?)?\s*$")
@@ -85,6 +88,12 @@ def split_unit(text: str) -> tuple[str, Unit | None]:
     if degrees and not _FUNCTION.search(text):
         scale = degrees[2] or degrees[1]
         return text[: degrees.start()].strip(), unit_of(f"degree {scale}" if scale else "degree")
+    if (
+        text.endswith(")")
+        and (found := _BRACKETED_UNIT.search(text))
+        and _known(re.split(r"[ /^]", found[2].lower())[0])
+    ):
+        text = text[: found.start()] + f"\\text{{{found[2]}}}" + (found[3] or "")
     text = _FRACTION_UNIT.sub(r"\\text{\1}/\\text{\2}", text) if "\\frac" in text else text
     found = _TEXT_UNIT.search(text)
     if found and text[: found.start()].strip() and _is_unit(found[1] + (found[3] or "")):
