@@ -3,7 +3,8 @@ r"""Computer algebra for what no exact rule decides. The only module that import
 Expressions are parsed by math-verify's LaTeX grammar (no `eval`, no `parse_expr`: sympy's string parser executes what
 it reads). Equality is decided by value: both are evaluated to 60 digits at fixed points, so constants that agree to 40
 digits relative are equal, and small values never collapse as under math-verify's 6-digit rounding. Where an expression
-has no value (integrals, undefined operators) math-verify's own `verify` is asked. Nothing here has a time limit.
+has no value (integrals, undefined operators) only the same tree is equal. Nothing here has a time limit. math-verify
+itself is asked under reward.equality=math_verify alone.
 """
 
 from __future__ import annotations
@@ -14,14 +15,10 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import math_verify
 import mpmath
 import sympy
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, NormalizationConfig, latex2sympy
-from math_verify import verify
 from sympy.core.function import AppliedUndef
-
-logging.getLogger("math_verify").setLevel(logging.CRITICAL)
 
 DIGITS = 60
 _AGREE = mpmath.mpf(10) ** -40
@@ -87,11 +84,14 @@ class Symbolic:
         try:
             return _agrees(*expressions, lambda a, g: _near(a, g, agree), complex_allowed)
         except Unsupported:
-            return bool(verify(expressions[1], expressions[0], timeout_seconds=None))
+            return bool(expressions[0] == expressions[1])  # sympy's ==: the same tree, nothing is computed
 
     def plain(self, answer: str, gold: str) -> bool:
+        import math_verify  # here alone: only reward.equality=math_verify asks it
+
+        logging.getLogger("math_verify").setLevel(logging.CRITICAL)
         offered, wanted = (math_verify.parse(text, parsing_timeout=None) for text in (answer, gold))
-        return bool(verify(wanted, offered, timeout_seconds=None))
+        return bool(math_verify.verify(wanted, offered, timeout_seconds=None))
 
     def proportional(self, answer: tuple[str, str], gold: tuple[str, str], positive: bool) -> bool:
         try:
