@@ -85,7 +85,8 @@ def _table(config: DataConfig, source: SourceConfig, key: str, read_gold: Callab
     if empty and config.unreadable_gold == "error":
         raise InputError(
             f'{empty[0]}: the gold answer (column "{config.answer_column}") is empty.\n'
-            f"{len(empty)} of {len(placed)} rows of {key} have none. Give one, or remove the rows."
+            f"{len(empty)} of {len(placed)} rows of {key} have none. Give one, remove the rows, "
+            "or leave them out with data.unreadable_gold=drop."
         )
     return placed
 
