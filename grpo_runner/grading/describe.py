@@ -11,7 +11,8 @@ from ..reward import guards
 from ..reward.normalize import tidy
 from ..reward.notation import by_spelling, number
 from ..reward.numbers import Exact
-from ..reward.shapes import Items, Matrix, Named, Relation, Shape, Union, Value, Words, shape
+from ..reward.reading import shape
+from ..reward.shapes import Items, Matrix, Named, Relation, Rounded, Shape, Union, Value, Words
 from ..reward.units import Unit, unit_of
 
 MOST_SHOWN = 60
@@ -83,6 +84,8 @@ def _words(one: Shape) -> str:
             return f"a {size} determinant" if kind else f"a {size} matrix"
         case Relation(_, ops):
             return _relation(ops)
+        case Rounded(inner, _):
+            return f"{_words(inner)}, with its rounding"
         case Named(label, inner):
             return f"{_words(inner)}, as the value of {short(label)}"
         case _:

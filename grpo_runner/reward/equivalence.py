@@ -15,16 +15,17 @@ from __future__ import annotations
 import re
 
 from . import guards
-from .expressions import expressions
+from .expressions import expressions, rounds_to
 from .judge import Algebra, Judge, NeedsAlgebra
 from .labels import is_label
 from .listings import collections, is_real_line, matrices, regions
 from .normalize import squeeze, tidy
 from .notation import by_spelling, number, numbers_agree
 from .policy import DEFAULT, Policy
+from .reading import shape
 from .regions import holds
 from .relations import equations, relations
-from .shapes import Items, Matrix, Named, Relation, Shape, Union, Value, Words, shape
+from .shapes import Items, Matrix, Named, Relation, Rounded, Shape, Union, Value, Words
 from .units import conversions
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]*")
@@ -111,6 +112,11 @@ def _equal(answer: Shape, gold: Shape, judge: Judge) -> bool:
         return False
     if isinstance(answer, Named | Relation) or isinstance(gold, Named | Relation):
         return relations(answer, gold, judge)
+    if isinstance(gold, Rounded):
+        return judge.equal(answer.shape if isinstance(answer, Rounded) else answer, gold.shape)
+    if isinstance(answer, Rounded):
+        exact = isinstance(answer.shape, Value) and rounds_to(answer.shape.text, answer.about, judge)
+        return exact and judge.equal(answer.shape, gold)
     if isinstance(answer, Matrix) or isinstance(gold, Matrix):
         return matrices(answer, gold, judge)
     if isinstance(answer, Union) or isinstance(gold, Union) or is_real_line(answer) or is_real_line(gold):

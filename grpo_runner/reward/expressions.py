@@ -8,7 +8,7 @@ from fractions import Fraction
 from . import guards
 from .judge import Judge, NeedsAlgebra
 from .normalize import squeeze
-from .notation import ROUNDING_TOLERANCE
+from .notation import ROUNDING_TOLERANCE, number
 from .numbers import Exact
 
 # Operators that restate a question when left standing; allowed only where the gold has them too
@@ -37,11 +37,26 @@ def expressions(answer: str, gold: str, judge: Judge, gold_number: Exact | None 
     return judge.algebra.equal(answer, gold, tolerance)
 
 
+def rounds_to(value: str, about: str, judge: Judge) -> bool:
+    """Is the written decimal `about` a rounding of an exact value, as in 72\\pi ≈ 226.19? Up to half its last unit."""
+    first, second = number(value), number(about)
+    if second is None:
+        return False
+    half = Fraction(1, 2 * 10 ** (second.places or 0))
+    if first is not None:
+        return abs(first.value - second.value) <= half
+    if second.value == 0 or _hopeless(value, about):
+        return False
+    if judge.algebra is None:
+        raise NeedsAlgebra
+    return judge.algebra.equal(value, about, float(min(ROUNDING_TOLERANCE, half / abs(second.value))))
+
+
 def _hopeless(answer: str, gold: str) -> bool:
     """Are these two unequal whatever algebra says? Undone operators, other variables, signs that are not maths."""
     if (
-        guards.refusal(answer)
-        or guards.refusal(gold)
+        guards.refusal(answer, guards.MAX_EXPRESSION)
+        or guards.refusal(gold, guards.MAX_EXPRESSION)
         or not answer.isascii()
         or not gold.isascii()
         or re.search(r"[#@&;'\"`?=<>]|__", answer)

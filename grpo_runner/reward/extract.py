@@ -70,7 +70,9 @@ _LEAD = re.compile(
 # A sentence ends at a full stop that is not a decimal point; a reason or a denial after the answer is no part of it.
 # Neither does it end at "…", nor within a formula.
 _SENTENCE_END = re.compile(r"(?<!\.)\.(?=\s|\*|$)|(?<!\\)[!?](?=\s|$)|\n")
-_FORMULA = re.compile(r"\$(?!\s)[^$]*[^\s\\$]\$(?!\d)|\\\(.+?\\\)|\{[^{}\n]*\}", re.DOTALL)
+_FORMULA = re.compile(
+    r"\$(?!\s)[^$]*[^\s\\$]\$(?!\d)|\\\(.+?\\\)|\\begin\{(\w+)\}.*?\\end\{\1\}|\{[^{}\n]*\}", re.DOTALL
+)
 _NEW_SENTENCE = re.compile(r"[.?!]\s+[A-Z]|\n\s*\n")
 _REASON = re.compile(r"\s+\((?:(?!or\b|if\b|maybe\b)[a-zA-Z -]{3,}|(?:since|because|as|from|by|using|see)\b[^()]*)\)$")
 _AFTERTHOUGHT = re.compile(

@@ -61,7 +61,9 @@ _OPERATOR_NAME = re.compile(
 )
 _UNBRACED = re.compile(r"\\(math(?:bb|rm|bf|it|cal|sf)|text(?:bf|rm|it)?|boldsymbol|bm)\s+([a-zA-Z0-9])(?![a-zA-Z0-9])")
 _TEXT_POINT = re.compile(r"\\text\s*\{\s*[.,;:]?\s*\}$")
-_SIGN_GROUP = re.compile(r"(?<![a-zA-Z}\]])\{\s*([-+,=])\s*\}")  # TeX's way to a sign without space around it
+_SIGN_GROUP = re.compile(
+    r"(?:(?<![a-zA-Z}\]^_])|(?<=matrix\}))\{\s*([-+,=])\s*\}"
+)  # TeX's way to a sign without space around it
 _TEXT_SIGN = re.compile(r"\\text\s*\{\s*(\\\$|€|£)\s*([\d,.]*)\s*\}")
 _TEXT_MATHS = re.compile(r"\\text\s*\{\s*\$([^$]*)\$\s*\}")
 _TEXT_NUMBER = re.compile(r"\\text\s*\{\s*\$?([-+]?\d[\d,]*(?:\.\d+)?)\$?\s*\}")

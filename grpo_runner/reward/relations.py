@@ -13,6 +13,7 @@ from .regions import as_interval, region
 from .shapes import Items, Named, Relation, Shape, Value
 from .units import split_unit
 
+_NO_NAMES = re.compile(r"\\(?:infty|frac|sqrt|pi|cdot|times|text)(?![a-zA-Z])")
 _WITHIN_BARS = re.compile(r"\|\s*([a-zA-Z])\b")
 
 
@@ -54,7 +55,7 @@ def region_names(answer: Relation, gold: Relation) -> bool:
         {
             found[1] if (found := _WITHIN_BARS.match(side)) else squeeze(side)
             for side in one.sides
-            if re.search(r"[a-zA-Z]", side.replace("\\infty", ""))
+            if re.search(r"[a-zA-Z]", _NO_NAMES.sub("", side))
         }
         for one in (answer, gold)
     ]
@@ -78,7 +79,7 @@ def equations(answer: tuple[str, str, str], gold: tuple[str, str, str], judge: J
     if [squeeze(side) for side in answer[1:]] == [squeeze(side) for side in gold[1:]]:
         return True
     sides = [split_unit(side)[0] for side in (*answer[1:], *gold[1:])]
-    if any(guards.refusal(side) or not side.isascii() or UNDONE.search(side) for side in sides):
+    if any(guards.refusal(side, guards.MAX_EXPRESSION) or not side.isascii() or UNDONE.search(side) for side in sides):
         return False
     if answer[0] == "mod":
         return False
