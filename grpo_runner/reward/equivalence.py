@@ -13,6 +13,7 @@ What the field disagrees on is a field of Policy.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from . import guards
 from .expressions import expressions, rounds_to
@@ -22,7 +23,7 @@ from .listings import collections, is_real_line, matrices, regions
 from .normalize import squeeze, tidy
 from .notation import by_spelling, number, numbers_agree
 from .policy import DEFAULT, Policy
-from .reading import shape
+from .reading import enclosed, shape
 from .regions import holds
 from .relations import equations, relations
 from .shapes import Items, Matrix, Named, Relation, Rounded, Shape, Union, Value, Words
@@ -44,8 +45,7 @@ def same(answer: str, gold: str, algebra: Algebra | None = None, policy: Policy 
     answer, gold = tidy(answer), tidy(gold)
     if not re.search(r"[^\s{}$?]", re.sub(r"\\text\s*\{\s*\}|\\(?:square|Box|ldots)", "", answer)):
         return False, "empty"
-    name, _, value = answer.partition("=")
-    if squeeze(gold) in (squeeze(answer), squeeze(value.strip()) if is_label(name.strip()) else None):
+    if squeeze(gold) in map(squeeze, _bare(answer)):
         return True, "same spelling"
     if why := guards.refusal(answer):
         return False, f"refused: {why}"
@@ -56,6 +56,18 @@ def same(answer: str, gold: str, algebra: Algebra | None = None, policy: Policy 
         return _equal(*shapes, Judge(policy, algebra, _equal)), _rule(*shapes)
     except ZeroDivisionError:
         return False, "division by zero"
+
+
+def _bare(answer: str) -> Iterator[str]:
+    """An answer, what it is without a name before it, and without one pair of round brackets around it."""
+    yield answer
+    name, _, value = answer.partition("=")
+    if value and is_label(name.strip()):
+        yield value.strip()
+    if answer.startswith("(") and len(answer) <= guards.MAX_LENGTH and "," not in answer:
+        pair = enclosed(answer)
+        if pair is not None and pair[0] == "()":
+            yield pair[1]
 
 
 def hedges(answer: str, gold: str, policy: Policy = DEFAULT) -> bool:

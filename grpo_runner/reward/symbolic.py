@@ -22,7 +22,8 @@ from sympy.core.function import AppliedUndef
 
 DIGITS = 60
 _AGREE = mpmath.mpf(10) ** -40
-_POINTS = 6
+_POINTS, _FURTHER = 6, 12  # near points, and farther ones where few of them lie in the domain, as for ln(x - 5)
+_ENOUGH = 3
 _NORMALIZE = NormalizationConfig(basic_latex=True, units=False, malformed_operators=True, nits=False, boxed="none")
 _CONVERT = ConversionConfig(lowercase_symbols=False)
 _DECIMAL = re.compile(r"(?<![\d.])(\d*)\.(\d+)|(?<![\d.])(\d+)\.(?!\d)")
@@ -123,7 +124,9 @@ def _agrees(answer: Any, gold: Any, test: Callable[[Any, Any], bool], complex_al
     """Does `test` hold at every point where both have a value? Raises Unsupported if that is nowhere."""
     seen = 0
     with mpmath.workdps(DIGITS):
-        for point in _points():
+        for index, point in enumerate(_points()):
+            if index >= _POINTS and (seen >= _ENOUGH or not (answer.free_symbols or gold.free_symbols)):
+                break
             try:
                 values = evaluate(answer, point), evaluate(gold, point)
             except (_NoValue, ZeroDivisionError, OverflowError, ValueError):
@@ -144,11 +147,13 @@ def _agrees(answer: Any, gold: Any, test: Callable[[Any, Any], bool], complex_al
 
 def _points() -> Iterator[Callable[[str], Any]]:
     """Fixed points, half of them with negative coordinates: each maps a symbol's name to its value there."""
-    for index in range(_POINTS):
+    for index in range(_POINTS + _FURTHER):
 
         def value(name: str, index: int = index) -> Any:
             draw = random.Random(f"grpo_runner point {index} {name}")
             size = mpmath.mpf(draw.randrange(3 * 10**11, 23 * 10**11)) / 10**12
+            if index >= _POINTS:
+                size *= 4 ** draw.randrange(1, 5)
             return -size if index % 2 and draw.random() < 0.7 else size
 
         yield value
