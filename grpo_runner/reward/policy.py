@@ -19,7 +19,8 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "lists": ("unordered", "ordered"),
     "several_golds": ("any", "all"),
 }
-Gold = str | Sequence[str]
+Number = int | float
+Gold = str | Number | Sequence[str | Number]
 
 
 @dataclass(frozen=True)
@@ -63,5 +64,15 @@ def policy_of(config: object) -> Policy:
 
 
 def golds_of(gold: Gold) -> tuple[str, ...]:
-    """The accepted golds of a row, of which there is at least one."""
-    return (gold,) if isinstance(gold, str) else tuple(gold)
+    """The golds of a row as texts. Raises TypeError for what is no text, number, or list or tuple of those."""
+    if isinstance(gold, str):
+        return (gold,)
+    return tuple(map(_text, gold if isinstance(gold, list | tuple) else (gold,)))
+
+
+def _text(gold: object) -> str:
+    if isinstance(gold, str):
+        return gold
+    if isinstance(gold, int | float) and not isinstance(gold, bool):
+        return str(gold)
+    raise TypeError(f"a gold is a text, a number, or a list of those, not {type(gold).__name__}")

@@ -94,6 +94,13 @@ def test_several_golds(response: str, golds: tuple[str, ...], under_any: Status,
     assert check(response, list(golds), Policy(several_golds="all")).status is under_all
 
 
+def test_golds_may_be_numbers_and_nothing_else() -> None:
+    assert check(r"\boxed{5}", 5).correct and check(r"\boxed{0.5}", [1, 0.5]).correct
+    for gold in (None, True, [None], {"5": 1}, b"5"):
+        with pytest.raises(TypeError, match="a gold is a text, a number, or a list of those, not"):
+            check(r"\boxed{5}", gold)  # type: ignore[arg-type]
+
+
 def test_no_gold_or_an_unreadable_one_among_several_is_an_error() -> None:
     assert check(r"\boxed{1}", ()).status is Status.ERROR
     verdict = check(r"\boxed{1}", ("1", "see figure"))
