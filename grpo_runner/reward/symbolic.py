@@ -24,6 +24,7 @@ DIGITS = 60
 _AGREE = mpmath.mpf(10) ** -40
 _POINTS, _FURTHER = 6, 12  # near points, and farther ones where few of them lie in the domain, as for ln(x - 5)
 _ENOUGH = 3
+_MOST_TERMS = 300
 _NORMALIZE = NormalizationConfig(basic_latex=True, units=False, malformed_operators=True, nits=False, boxed="none")
 _CONVERT = ConversionConfig(lowercase_symbols=False)
 _DECIMAL = re.compile(r"(?<![\d.])(\d*)\.(\d+)|(?<![\d.])(\d+)\.(?!\d)")
@@ -175,6 +176,8 @@ def evaluate(expression: Any, point: Callable[[str], Any]) -> Any:
     if isinstance(expression, AppliedUndef):
         arguments = [mpmath.nstr(evaluate(argument, point), 20) for argument in expression.args]
         return point(f"{expression.func}({','.join(arguments)})")
+    if isinstance(expression, sympy.Sum | sympy.Product):
+        return _series(expression, point)
     arguments = [evaluate(argument, point) for argument in expression.args]
     if expression.is_Add:
         return mpmath.fsum(arguments)
@@ -188,6 +191,22 @@ def evaluate(expression: Any, point: Callable[[str], Any]) -> Any:
     if any(abs(argument) > 10**6 for argument in arguments):
         raise _NoValue
     return function(*arguments)
+
+
+def _series(expression: Any, point: Callable[[str], Any]) -> Any:
+    """A finite sum or product, which only a gold may leave undone, term by term."""
+    if len(expression.limits) != 1 or len(expression.limits[0]) != 3:
+        raise Unsupported("several limits")
+    index, *ends = expression.limits[0]
+    low, high = (evaluate(end, point) for end in ends)
+    if not (mpmath.isint(low) and mpmath.isint(high)) or high - low > _MOST_TERMS:
+        raise Unsupported("limits that are no integers, or far apart")
+
+    def term(at: int) -> Any:
+        return evaluate(expression.function, lambda name: mpmath.mpf(at) if name == index.name else point(name))
+
+    terms = [term(at) for at in range(int(low), int(high) + 1)]
+    return mpmath.fsum(terms) if isinstance(expression, sympy.Sum) else mpmath.fprod(terms)
 
 
 def _power(base: Any, exponent: Any) -> Any:
