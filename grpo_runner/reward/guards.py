@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 
 MAX_LENGTH = 1500
-MAX_NESTING = 40
+# One expression inside an answer. Real golds have at most 160 characters and three levels of brackets; the grammar
+# needs a second for 20 levels, or for 600 characters that it can read in many ways.
+MAX_EXPRESSION = 600
+MAX_NESTING = 20
 MAX_DIGITS = 1000
 MAX_EXPONENT = 20_000
 MAX_FACTORIAL = 300
@@ -15,10 +18,13 @@ _FACTORIAL = re.compile(r"(\d*)\s*[)}]*\s*!")
 _BINOMIAL = re.compile(r"\\[dt]?binom\s*\{?\s*(\d+)")
 
 
-def refusal(text: str) -> str | None:
-    """Why `text` may not go to a parser, or None. Text inside the limits parses and evaluates in bounded time."""
-    if len(text) > MAX_LENGTH:
-        return f"longer than {MAX_LENGTH} characters"
+def refusal(text: str, longest: int = MAX_LENGTH) -> str | None:
+    """Why `text` may not go to a parser, or None. Text inside the limits parses and evaluates in bounded time.
+
+    longest: characters, MAX_EXPRESSION for what goes to computer algebra.
+    """
+    if len(text) > longest:
+        return f"longer than {longest} characters"
     if _nesting(text) > MAX_NESTING:
         return f"nested deeper than {MAX_NESTING}"
     if any(len(run[0]) > MAX_DIGITS for run in _DIGITS.finditer(text)):

@@ -1,4 +1,4 @@
-"""The grading process: tasks come in as JSON lines (id, answers, golds), replies go out as JSON lines (id, status, rule).
+"""The grading process. JSON lines (id, answers, golds) come in by stdin, JSON lines (id, status, rule) go to stdout.
 
 Started by workers.Grader as `python -P -m grpo_runner.reward.worker`: an own program rather than a fork or a spawned
 copy of the caller, so it works from notebooks, threads and scripts without a main guard, and never imports torch.
@@ -26,7 +26,7 @@ from typing import Any
 Serve = Callable[[dict[str, Any]], dict[str, Any]]
 _CHECK_PARENT_S = 1.0
 # A row whose child got less than this share of a processor by its deadline is given the same time once more
-_STARVED = 0.2
+_STARVED = 0.05
 
 
 class _Child:

@@ -122,7 +122,7 @@ class Grader:
     """Grades batches of (response, gold). workers: rows graded at a time; deadline_s: seconds for one row's algebra.
 
     A row past its deadline is `timeout`, one whose process died is `error`; both are counted apart from `wrong`. Where
-    the machine gives a row less than a fifth of a processor until its deadline, it has the deadline once more.
+    the machine gives a row less than a twentieth of a processor until its deadline, it has the deadline once more.
     Raises MachineError when no grading process can be started at all. Processes end with close(), with the grader, and
     with the program, however that ends.
     """
