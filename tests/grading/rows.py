@@ -11,7 +11,7 @@ from rich.console import Console
 
 from grpo_runner.grading import check
 
-DOC = Path(__file__).resolve().parents[2] / "docs" / "checker_cli_draft.md"  # where `check` is documented
+DOC = Path(__file__).resolve().parents[2] / "docs" / "checker.md"  # where `check` is documented
 
 
 def printed(*words: str, width: int = 100) -> tuple[int, str]:
