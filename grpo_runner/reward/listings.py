@@ -6,11 +6,13 @@ from collections.abc import Iterable
 
 from .judge import Judge, NeedsAlgebra
 from .regions import region
-from .shapes import Items, Matrix, Shape, Union, Value
+from .shapes import Items, Matrix, Relation, Shape, Union, Value
 
 
 def collections(answer: Shape, gold: Shape, judge: Judge) -> bool:
     """Two shapes of which at least one is a list, set, tuple or interval."""
+    if _conditions(answer) != _conditions(gold) and (conditions := region(answer)) is not None:
+        return conditions == region(gold)  # x > 2 and x < 5 beside (2, 5)
     if not isinstance(gold, Items):
         # a set of one element is that element; a list that only contains the gold is a hedge
         if not isinstance(answer, Items):
@@ -27,6 +29,11 @@ def collections(answer: Shape, gold: Shape, judge: Judge) -> bool:
     elif answer.brackets != gold.brackets and not (answer.brackets == "" and gold.brackets == "()"):
         return False
     return len(answer.items) == len(gold.items) and every(zip(answer.items, gold.items, strict=True), judge)
+
+
+def _conditions(one: Shape) -> bool:
+    """A bare list of inequalities."""
+    return isinstance(one, Items) and not one.brackets and any(isinstance(item, Relation) for item in one.items)
 
 
 def _as_list(text: str) -> Items | None:

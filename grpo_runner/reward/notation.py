@@ -25,6 +25,7 @@ _TIME = re.compile(
 _DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[-/]\d{1,2}[-/]\d{4}|\d{4}/\d{1,2}/\d{1,2}")
 _BASE_TEN = re.compile(r"(-?\d+)\s*_\s*(?:10|\{\s*(?:10|ten|\\text\s*\{\s*ten\s*\})\s*\})")
 _RATIO = re.compile(r"\d+(?:\.\d+)?(?:\s*:\s*\d+(?:\.\d+)?)+")
+_TO = re.compile(r"(?<=\d)\s+to\s+(?=\d)")
 _BASED = re.compile(r"\(?([-+]?[0-9A-F.]+)\)?\s*_\s*\{?\s*(\d+|[a-z]+)\s*\}?")
 
 
@@ -52,7 +53,7 @@ def by_spelling(answer: str, gold: str, policy: Policy = DEFAULT) -> tuple[bool,
         return _choice(_unwrap(answer), choice[1], policy)
     for pattern in (_BASED, _TIME, _RATIO):
         if found := pattern.fullmatch(bare_gold):
-            plain = re.sub(r"^.*=\s*", "", _unwrap(answer))
+            plain = _TO.sub(":", re.sub(r"^.*=\s*", "", _unwrap(answer)))
             other = pattern.fullmatch(plain)
             # the base may be left to the question: 1011 for 1011_2
             based = pattern is _BASED and plain == found[1]
