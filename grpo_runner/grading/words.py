@@ -213,7 +213,10 @@ def _check_override(word: str) -> None:
     if flag := {"reward.deadline_s": "--deadline", "reward.workers": "--workers"}.get(key):
         raise InputError(f'"{word}" changes no verdict. For this command take {flag}.')
     if key not in keys:
-        close = nearest(key, keys) or nearest(f"reward.{key.rpartition('.')[2]}", keys)
+        own = key.rpartition(".")[2]  # the key alone: every key of the group begins alike, and would be near
+        close = (
+            nearest(key, keys) if key.startswith("reward") else nearest(own, POLICY_KEYS).replace('"', '"reward.', 1)
+        )
         raise InputError(
             f'"{word}" changes no verdict.{close}\nWhat does: reward=PRESET, or reward. with {", ".join(POLICY_KEYS)}.'
         )

@@ -92,7 +92,7 @@ _ASCII = (
     (re.compile(r"\+/-"), r"\\pm "),
 )
 _DECORATION = re.compile(
-    r"\\(?:text)?color\s*\{\w+\}|\\underline(?=\s*\{)|\\[hv]space\*?\s*\{[^{}]*\}"
+    r"\\(?:checkmark|qed)(?![a-zA-Z])|\\(?:text)?color\s*\{\w+\}|\\underline(?=\s*\{)|\\[hv]space\*?\s*\{[^{}]*\}"
     r"|\\[hv]?phantom\s*(?:\{[^{}]*\}|\\[a-zA-Z]+|[^\s{}])|\\\\$"
 )
 _DEGREES = re.compile(r"\^\s*(?:\{\s*(?:\\circ|\\degree|o)\s*\}|\\circ(?![a-zA-Z])|\\degree)")
