@@ -124,11 +124,11 @@ def _equal(answer: Shape, gold: Shape, judge: Judge) -> bool:
         return False
     if isinstance(answer, Named | Relation) or isinstance(gold, Named | Relation):
         return relations(answer, gold, judge)
-    if isinstance(gold, Rounded):
-        return judge.equal(answer.shape if isinstance(answer, Rounded) else answer, gold.shape)
     if isinstance(answer, Rounded):
         exact = isinstance(answer.shape, Value) and rounds_to(answer.shape.text, answer.about, judge)
         return exact and judge.equal(answer.shape, gold)
+    if isinstance(gold, Rounded):
+        return judge.equal(answer, gold.shape)
     if isinstance(answer, Matrix) or isinstance(gold, Matrix):
         return matrices(answer, gold, judge)
     if isinstance(answer, Union) or isinstance(gold, Union) or is_real_line(answer) or is_real_line(gold):

@@ -10,6 +10,7 @@ from .judge import Judge, NeedsAlgebra
 from .normalize import squeeze
 from .notation import ROUNDING_TOLERANCE, number
 from .numbers import Exact
+from .units import split_unit
 
 # Operators that restate a question when left standing; allowed only where the gold has them too
 UNDONE = re.compile(r"\\(?:sum|prod|int|lim|binom)(?![a-zA-Z])|!|\\frac\s*\{\s*d\s*\}\s*\{\s*d\s*[a-zA-Z]\s*\}")
@@ -39,8 +40,8 @@ def expressions(answer: str, gold: str, judge: Judge, gold_number: Exact | None 
 
 def rounds_to(value: str, about: str, judge: Judge) -> bool:
     """Is the written decimal `about` a rounding of an exact value, as in 72\\pi ≈ 226.19? Up to half its last unit."""
-    first, second = number(value), number(about)
-    if second is None:
+    first, second = number(value), number(split_unit(about)[0])
+    if second is None or (second.places is None and second.value.denominator != 1):
         return False
     half = Fraction(1, 2 * 10 ** (second.places or 0))
     if first is not None:
