@@ -137,7 +137,9 @@ def _equal(answer: Shape, gold: Shape, judge: Judge) -> bool:
         return collections(answer, gold, judge)
     if isinstance(answer, Words) or isinstance(gold, Words):
         texts = [
-            re.sub(r"[\s.]+", " ", one.text.lower()).strip() for one in (answer, gold) if isinstance(one, Words | Value)
+            re.sub(r"^(?:an?|the) (?=\w)| only$", "", re.sub(r"[\s.]+", " ", one.text.lower()).strip())
+            for one in (answer, gold)
+            if isinstance(one, Words | Value)
         ]
         return texts[0] == texts[1]
     return _values(answer, gold, judge)

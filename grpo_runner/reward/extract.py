@@ -61,10 +61,17 @@ _MARKER = re.compile(
     r"|\bfinal\s+answer\b[\s*#]*\n|^#+\s*answer\s*\n",
     re.IGNORECASE | re.MULTILINE,
 )
+# An afterthought that names a second value, or says that the first is none
+_TAKEN_BACK = re.compile(
+    r"\b(?:which|that|this|it) (?:is|was|may be|could be|might be) (?:wrong|incorrect|mistaken)\b"
+    r"|(?=.*\d).*\b(?:could|may|might|possibl[ey]|also|as well as|alternatively|or|so is)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_ANOTHER = re.compile(r"\s*(?:alternatively|otherwise|or)\b[^.\n]*\d", re.IGNORECASE)
 _CLOSING_TAG = re.compile(r"</answer>", re.IGNORECASE)
 _LEAD = re.compile(
-    r"(?:\s|\*\*|__|:|`)*(?:(?:therefore|thus|hence|then|either|simply|just|clearly|indeed|exactly|equal to|given by"
-    r"|option|choice)\b[\s,:]*)*",
+    r"(?:\s|\*\*|__|:|`)*(?:(?:therefore|thus|hence|then|either|simply|just|clearly|indeed|exactly|equal to"
+    r"|given by|approximately|roughly|about|option|choice)\b[\s,:]*)*",
     re.IGNORECASE,
 )
 # A sentence ends at a full stop that is not a decimal point; a reason or a denial after the answer is no part of it.
@@ -244,8 +251,13 @@ def _first_sentence(rest: str) -> str:
     sentence = rest[: end.start()] if end else rest
     if end and end[0] == "?" and re.match(r"[^\n]*(?:\d|\bor\b)", rest[end.end() :]):
         return ""  # "22? 23?" asks
+    if end and _ANOTHER.match(rest[end.end() :]):
+        return ""  # "5. Alternatively, 6."
     sentence = _REASON.sub("", sentence)
-    return _AFTERTHOUGHT.sub("", sentence.replace("**", "").replace("__", "")).strip(" \t*`_")
+    tail = _AFTERTHOUGHT.search(sentence)
+    if tail and not _TAKEN_BACK.search(tail[0]):
+        sentence = sentence[: tail.start()]
+    return sentence.replace("**", "").replace("__", "").strip(" \t*`_")
 
 
 def _hidden(formula: re.Match[str]) -> str:

@@ -13,14 +13,17 @@ _ARGUMENT = r"(?:[a-zA-Z]|-?\d+)"
 _LABEL = re.compile(
     rf"(?:m\s*(?=\\angle))?(?:\\angle\s*|\\triangle\s*)?(?:(?:{_WORDS})|[A-Z]{{2,3}}|[a-zA-Z]"
     r"|\\(?:[a-zA-Z]+(?!\s*\{)|text\s*\{[^{}]*\}|vec\s*\{?\w\}?|overline\s*\{\w+\}))"
-    r"(?:\^\s*(?:\{\s*-\s*1\s*\}|-1))?'*(?:_\s*(?:\w|\{[\w,]*\}))?"
+    r"(?:(?<=[fghA-Z])\^\s*(?:\{\s*-\s*1\s*\}|-1))?'*(?:_\s*(?:\w|\{[\w,]*\}))?"
     rf"(?:\s*\(\s*{_ARGUMENT}(?:\s*,\s*{_ARGUMENT})*\s*\))?"
 )
 _DERIVATIVE = re.compile(r"\\frac\s*\{\s*d\s*[a-zA-Z]?\s*\}\s*\{\s*d\s*[a-zA-Z]\s*\}")
 _PROBABILITY = re.compile(r"(?:\\Pr|Pr|P|E)\s*\([^()]*\)")
 _COMPOSED = re.compile(r"\(\s*[a-zA-Z]\s*\\circ\s*[a-zA-Z]\s*\)\s*\(\s*[a-zA-Z]\s*\)|[a-zA-Z]\([a-zA-Z]\([a-zA-Z]\)\)")
 _TUPLE = re.compile(r"\(\s*[a-zA-Z](?:\s*,\s*[a-zA-Z])*\s*\)")
-_FUNCTION_NAMES = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc|log|ln|sqrt|frac|pi|infty|pm|mp|circ)(?![a-zA-Z])")
+_FUNCTION_NAMES = re.compile(
+    r"\\(?:(?:arc)?(?:sin|cos|tan|cot|sec|csc)h?|log|ln|lg|exp|max|min|gcd|lcm|lim|arg|mod|sum|prod|int"
+    r"|sqrt|frac|pi|infty|pm|mp|circ)(?![a-zA-Z])"
+)
 
 
 def is_label(text: str) -> bool:

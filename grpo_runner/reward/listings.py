@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .judge import Judge, NeedsAlgebra
-from .regions import region
+from .regions import as_union, region
 from .shapes import Items, Matrix, Relation, Shape, Union, Value
 
 
@@ -13,6 +13,8 @@ def collections(answer: Shape, gold: Shape, judge: Judge) -> bool:
     """Two shapes of which at least one is a list, set, tuple or interval."""
     if _conditions(answer) != _conditions(gold) and (conditions := region(answer)) is not None:
         return conditions == region(gold)  # x > 2 and x < 5 beside (2, 5)
+    if isinstance(gold, Items) and _conditions(answer) and gold.brackets not in ("", "{}"):
+        return _same_unions(answer, gold, judge)
     if not isinstance(gold, Items):
         # a set of one element is that element; a list that only contains the gold is a hedge
         if not isinstance(answer, Items):
@@ -121,7 +123,12 @@ def regions(answer: Shape, gold: Shape, judge: Judge) -> bool:
         return first == second
     if isinstance(answer, Union) and isinstance(gold, Union):
         return unordered(answer.parts, gold.parts, judge)
-    return False
+    return _same_unions(answer, gold, judge)
+
+
+def _same_unions(answer: Shape, gold: Shape, judge: Judge) -> bool:
+    first, second = as_union(answer), as_union(gold)
+    return first is not None and second is not None and unordered(first, second, judge)
 
 
 def _merged(one: Union | Items) -> Items | None:

@@ -80,6 +80,8 @@ _LONE = re.compile(r"\\(vec|bar|hat|tilde|overline|underline|dot)\s+([a-zA-Z])(?
 _GROUPED_THOUSANDS = re.compile(r"(?<=\d)\s*,\s*\\!\s*(?=\d{3}(?!\d))")
 _LONE_DIGITS = re.compile(r"(?:(?<=\\times)|(?<=\\cdot)|(?<![a-zA-Z}\]_^]))\s*\{(\d+)\}(?=\s*[_^])")
 _BRACED_FRACTION = re.compile(r"(?<=\d)\s*\{(\\frac\{\d+\}\{\d+\})\}")
+_LARGE = re.compile(r"(?<=\d)\s*(?:(\\text\s*\{\s*)|\s)(thousand|million|billion|trillion)\b\s*")
+_TIMES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _BASE = re.compile(r"_\s*\{?\s*\(\s*(\d+)\s*\)\s*\}?")
 _DOLLARS = re.compile(r"(?<!\\)\$((?:\\.|[^$\\])*)(?<!\\)\$")
 _ENDS_IN_MIDDLE = re.compile(r"(?:[,;=+-]|\b(?:and|or|to|plus|minus))$")  # "$5 and $6" are two amounts
@@ -147,6 +149,8 @@ def tidy(text: str) -> str:
     text = _PLAIN_WORDS.sub(_plain_word, text)
     text = re.sub(r"(?<=[0-9])\s*[xX]\s*(?=10\s*\^)", r"\\times ", text)
     text = re.sub(r"(?<![\w})])\+\s*(?=\\infty)", "", text)
+    if "illion" in text or "thousand" in text:
+        text = _LARGE.sub(lambda found: rf" \times 10^{{{_TIMES[found[2]]}}} " + (found[1] or ""), text)
     text = _PERCENT.sub("%", text)
     text = _DEGREES.sub(r"^\\circ ", text)
     text = _undress(text)

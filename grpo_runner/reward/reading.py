@@ -36,7 +36,7 @@ _BARE_SET = re.compile(r"^\{(.*)\}$")
 _ALL_REALS = re.compile(r"(?:all|any|every) (?:real numbers?|reals?|real values?|real)(?: (?:of )?[a-z])?")
 _NO_SOLUTION = re.compile(r"(?:there (?:is|are) )?no (?:real )?(?:solutions?|roots?)|(?:the )?empty set")
 _THOUSANDS = re.compile(r"-?[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?")
-_MATRIX = re.compile(r"\\begin\s*\{([pbvBV]?matrix|array)\}(.*)\\end\s*\{\1\}", re.DOTALL)
+_MATRIX = re.compile(r"\\begin\s*\{([pbvBV]?matrix|array)\}((?:(?!\\end\s*\{\1\}).)*)\\end\s*\{\1\}", re.DOTALL)
 
 
 def pieces(text: str) -> list[str]:
@@ -218,7 +218,9 @@ def _bracketed(pair: str, content: str, text: str, depth: int) -> Shape:
     if pair == "{}" and len(builder := split(content, {"|", ":"})) == 2:
         # {x | x > 3} is read as its condition
         return (
-            shape(builder[1][0], depth + 1) if is_label(re.sub(r"\\in\b.*", "", builder[0][0]).strip()) else Value(text)
+            shape(builder[1][0], depth + 1)
+            if is_label(re.sub(r"\\in\s*\\mathbb\{R\}$", "", builder[0][0]).strip())
+            else Value(text)
         )
     if len(parts) >= 2 or pair == "{}":
         inner = tuple(shape(part, depth + 1) for part, _ in parts)

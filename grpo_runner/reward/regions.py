@@ -17,6 +17,7 @@ End = tuple[int, Fraction]
 Piece = tuple[End, bool, End, bool]
 
 _PUNCTURED = re.compile(r"\\mathbb\{R\}\s*(?:\\setminus|\\backslash|-)\s*\\\{(.+)\\\}")
+_POSITIVE = re.compile(r"\\mathbb\{R\}(?:[\^_]\{?\+\}?|_\{>0\})")
 _DISTANCE = re.compile(r"\|([a-zA-Z])([-+].+)?\|")
 _LOWEST: End = (-1, Fraction(0))
 _HIGHEST: End = (1, Fraction(0))
@@ -41,6 +42,8 @@ def _pieces(one: Shape) -> list[Piece] | None:
     if isinstance(one, Value):
         if one.text == "\\mathbb{R}":
             return [(_LOWEST, False, _HIGHEST, False)]
+        if _POSITIVE.fullmatch(one.text.replace(" ", "")):
+            return [((0, Fraction(0)), False, _HIGHEST, False)]
         return _punctured(one.text)
     if isinstance(one, Named):
         return _pieces(one.shape)
@@ -74,7 +77,7 @@ def _unknown(one: Shape) -> str | None:
     if isinstance(one, Named):
         return one.label
     sides = one.sides if isinstance(one, Relation) else ()
-    return next((side for side in sides if is_label(side) and "infty" not in side), None)
+    return next((side for side in sides if _is_unknown(side) and "infty" not in side), None)
 
 
 def _meet(first: list[Piece], second: list[Piece]) -> list[Piece]:
@@ -119,6 +122,23 @@ def _end(text: str) -> End | None:
     return None if value is None else (0, value.value)
 
 
+def as_union(one: Shape) -> tuple[Items, ...] | None:
+    """Conditions joined by "or", and unions, as intervals whatever their ends are."""
+    if isinstance(one, Relation):
+        interval = as_interval(one)
+        return None if interval is None else (interval,)
+    parts = (
+        one.parts if isinstance(one, Union) else one.items if isinstance(one, Items) and not one.brackets else (one,)
+    )
+    made = [as_interval(part) if isinstance(part, Relation) else part for part in parts]
+    intervals = tuple(part for part in made if isinstance(part, Items) and len(part.items) == 2 and part.brackets)
+    return intervals if len(intervals) == len(parts) else None
+
+
+def _is_unknown(text: str) -> bool:
+    return text not in ("e", "i") and is_label(text)
+
+
 def as_interval(one: Relation) -> Items | None:
     """x > a and a < x <= b as intervals, whatever the ends are."""
     sides, ops = one.sides, one.ops
@@ -126,11 +146,11 @@ def as_interval(one: Relation) -> Items | None:
         return None
     if all(op[0] == ">" for op in ops):
         sides, ops = sides[::-1], tuple(op.replace(">", "<") for op in ops[::-1])
-    if len(ops) == 2 and is_label(sides[1]):
+    if len(ops) == 2 and _is_unknown(sides[1]):
         low, high, closed = sides[0], sides[2], (ops[0] == "<=", ops[1] == "<=")
-    elif len(ops) == 1 and is_label(sides[0]):
+    elif len(ops) == 1 and _is_unknown(sides[0]):
         low, high, closed = "-\\infty", sides[1], (False, ops[0] == "<=")
-    elif len(ops) == 1 and is_label(sides[1]):
+    elif len(ops) == 1 and _is_unknown(sides[1]):
         low, high, closed = sides[0], "\\infty", (ops[0] == "<=", False)
     else:
         return None

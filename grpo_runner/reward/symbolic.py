@@ -22,9 +22,11 @@ from sympy.core.function import AppliedUndef
 
 DIGITS = 60
 _AGREE = mpmath.mpf(10) ** -40
-_POINTS, _FURTHER = 6, 12  # near points, and farther ones where few of them lie in the domain, as for ln(x - 5)
+_NEAR, _FAR, _INTEGERS = 6, 16, 8  # points: between 0.3 and 2.3 in size, up to 600, and whole numbers up to 12
 _ENOUGH = 3
 _MOST_TERMS = 300
+_FOLDS = (sympy.Abs, sympy.floor, sympy.ceiling, sympy.Max, sympy.Min, sympy.Mod, sympy.sign)
+_STEPS = (sympy.floor, sympy.ceiling, sympy.Mod)
 _NORMALIZE = NormalizationConfig(basic_latex=True, units=False, malformed_operators=True, nits=False, boxed="none")
 _CONVERT = ConversionConfig(lowercase_symbols=False)
 _DECIMAL = re.compile(r"(?<![\d.])(\d*)\.(\d+)|(?<![\d.])(\d+)\.(?!\d)")
@@ -124,10 +126,15 @@ def _near(answer: Any, gold: Any, tolerance: Any) -> bool:
 def _agrees(answer: Any, gold: Any, test: Callable[[Any, Any], bool], complex_allowed: bool) -> bool:
     """Does `test` hold at every point where both have a value? Raises Unsupported if that is nowhere."""
     seen = 0
+    symbols = answer.free_symbols or gold.free_symbols
+    folded = symbols and (answer.has(*_FOLDS) or gold.has(*_FOLDS) or _has_roots(answer) or _has_roots(gold))
+    stepped = symbols and (answer.has(*_STEPS) or gold.has(*_STEPS))
     with mpmath.workdps(DIGITS):
-        for index, point in enumerate(_points()):
-            if index >= _POINTS and (seen >= _ENOUGH or not (answer.free_symbols or gold.free_symbols)):
-                break
+        for kind, point in _points():
+            # an absolute value folds, and a root begins, far from the near points; steps are seen at integers
+            wanted = {"near": True, "far": folded or seen < _ENOUGH, "integer": stepped or not seen}[kind]
+            if not wanted or (kind != "near" and not symbols):
+                continue
             try:
                 values = evaluate(answer, point), evaluate(gold, point)
             except (_NoValue, ZeroDivisionError, OverflowError, ValueError):
@@ -140,24 +147,31 @@ def _agrees(answer: Any, gold: Any, test: Callable[[Any, Any], bool], complex_al
             if not test(*values):
                 return False
     if seen == 0:
-        if answer.free_symbols or gold.free_symbols:
+        if symbols:
             raise Unsupported("no common domain")
         return False
     return True
 
 
-def _points() -> Iterator[Callable[[str], Any]]:
+def _has_roots(expression: Any) -> bool:
+    return any(not power.exp.is_Integer for power in expression.atoms(sympy.Pow))
+
+
+def _points() -> Iterator[tuple[str, Callable[[str], Any]]]:
     """Fixed points, half of them with negative coordinates: each maps a symbol's name to its value there."""
-    for index in range(_POINTS + _FURTHER):
+    kinds = ["near"] * _NEAR + ["far"] * _FAR + ["integer"] * _INTEGERS
+    for index, kind in enumerate(kinds):
 
-        def value(name: str, index: int = index) -> Any:
+        def value(name: str, index: int = index, kind: str = kind) -> Any:
             draw = random.Random(f"grpo_runner point {index} {name}")
+            if kind == "integer":
+                return mpmath.mpf(draw.randrange(1, 13) * (-1 if index % 2 else 1))
             size = mpmath.mpf(draw.randrange(3 * 10**11, 23 * 10**11)) / 10**12
-            if index >= _POINTS:
-                size *= 4 ** draw.randrange(1, 5)
-            return -size if index % 2 and draw.random() < 0.7 else size
+            if kind == "far":
+                size *= 4 ** (1 + index // 2 % 4)
+            return -size if index % 2 and (kind == "far" or draw.random() < 0.7) else size
 
-        yield value
+        yield kind, value
 
 
 def evaluate(expression: Any, point: Callable[[str], Any]) -> Any:

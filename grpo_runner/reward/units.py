@@ -50,12 +50,19 @@ def _table() -> dict[str, tuple[str, Fraction]]:
 
 _TABLE = _table()
 _SPELLED = {"mph": "mile/hour", "kph": "km/hour", "kmh": "km/hour", "mps": "m/s", "cc": "cm^3", "sqft": "ft^2"}
+# Words that change the value are no unit: 5 thirds, 5 squared, 5 below zero
+_CHANGES = (
+    r"squareds?|cubed|factorials?|half|halves|plus|minus|over|root|twice|double|negative|below|pi|dozens?|tens|hundreds?"
+    r"|thousands?|(?:m|b|tr)illions?|thirds?|(?:four|fif|six|seven|eigh|nin|ten|eleven|twelf|hundred|thousand)ths?"
+    r"|times(?!\s*$|\s+(?:as|more|larger|less|per|a)\b)"
+)
 _NOT_UNITS = re.compile(
-    r"^\s*(?:squared|cubed|factorial|half|halves|plus|minus|over|root|twice|double|thirds?|tenths?|hundredths?|thousandths?|times(?!\s*$|\s+(?:as|more|larger|less|per|a)\b))\b"
-    r"|\b(?:or|and|maybe|not|if|because|since|either|perhaps|possibly|is|are|then|when|where|for|with|but|to|no|yes|true|false"
-    r"|than|million|billion|thousand|hundred|dozen|trillion)\b|(?<!\^)(?<!\^-)(?<!\^\{)(?<!\^\{-)\d|[=<>?]",
+    rf"^\s*(?:{_CHANGES})\b|\b(?:or|and|maybe|not|if|because|since|either|perhaps|possibly|is|are|then|when|where|for|with|but"
+    r"|to|no|yes|true|false|than|(?:m|b|tr)illion|thousand|hundred|dozen)\b"
+    r"|(?<!\^)(?<!\^-)(?<!\^\{)(?<!\^\{-)\d|[=<>?]",
     re.IGNORECASE,
 )
+_ONE_LETTER = re.compile(r"\s*[mgshlLNJWVACF]\s*")  # a lone letter in text that is a unit
 _TEXT_UNIT = re.compile(
     r"(?:\\cdot\s*)?\\text\s*\{([^{}]*)\}\s*(?:\^\s*\{?(-?\d)\}?)?\s*(?:/\s*\\text\s*\{([^{}]*)\}\s*(?:\^\s*\{?(\d)\}?)?)?\s*$"
 )
@@ -116,7 +123,9 @@ def split_unit(text: str) -> tuple[str, Unit | None]:
 
 def _is_unit(text: str) -> bool:
     words = text.split()
-    return len(words) <= 4 and bool(re.search("[a-zA-Z]", text)) and not _NOT_UNITS.search(text)
+    if len(re.sub("[^a-zA-Z]", "", text)) == 1 and not _ONE_LETTER.fullmatch(text):
+        return False
+    return len(words) <= 4 and bool(re.search("[a-zA-Z]", text)) and "\\" not in text and not _NOT_UNITS.search(text)
 
 
 def _known(word: str) -> bool:

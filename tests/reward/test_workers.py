@@ -169,7 +169,8 @@ def test_a_process_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatc
 def test_a_killed_process_is_replaced_and_no_row_is_lost(grader: Grader) -> None:
     wanted = ["correct", "wrong", "correct", "correct"]
     assert statuses(grader, *SYMBOLIC) == wanted
-    for victim in (tree(grader)[0], tree(grader)[1]):  # all of it, and a child that is idle
+    for which in (0, 1):  # all of it, and then a child that is idle
+        victim = tree(grader)[which]
         os.kill(victim, signal.SIGKILL)
         assert all_gone([victim])
         assert statuses(grader, *SYMBOLIC) == wanted
