@@ -12,7 +12,7 @@ from ..reward.normalize import tidy
 from ..reward.notation import by_spelling, number
 from ..reward.numbers import Exact
 from ..reward.reading import shape
-from ..reward.shapes import Items, Matrix, Named, Relation, Rounded, Shape, Union, Value, Words
+from ..reward.shapes import Chained, Items, Matrix, Named, Relation, Rounded, Shape, Union, Value, Words
 from ..reward.units import Unit, unit_of
 
 MOST_SHOWN = 60
@@ -84,6 +84,8 @@ def _words(one: Shape) -> str:
             return f"a {size} determinant" if kind else f"a {size} matrix"
         case Relation(_, ops):
             return _relation(ops)
+        case Chained(parts):
+            return f"{_words(parts[-1])}, at the end of a chain of {len(parts)} equal sides"
         case Rounded(inner, _):
             return f"{_words(inner)}, with its rounding"
         case Named(label, inner):

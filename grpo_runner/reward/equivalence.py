@@ -19,14 +19,14 @@ from . import guards
 from .expressions import expressions, rounds_to
 from .judge import Algebra, Judge, NeedsAlgebra
 from .labels import is_label
-from .listings import collections, is_real_line, matrices, regions
+from .listings import collections, every, is_real_line, matrices, regions
 from .normalize import squeeze, tidy
 from .notation import by_spelling, number, numbers_agree
 from .policy import DEFAULT, Policy
 from .reading import enclosed, shape
 from .regions import holds
 from .relations import equations, relations
-from .shapes import Items, Matrix, Named, Relation, Rounded, Shape, Union, Value, Words
+from .shapes import Chained, Items, Matrix, Named, Relation, Rounded, Shape, Union, Value, Words
 from .units import conversions
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]*")
@@ -124,6 +124,12 @@ def _equal(answer: Shape, gold: Shape, judge: Judge) -> bool:
         return False
     if isinstance(answer, Named | Relation) or isinstance(gold, Named | Relation):
         return relations(answer, gold, judge)
+    if isinstance(answer, Chained):
+        *others, last = answer.parts
+        # turned round, since a side may be left undone (2 + 3 = 5) where the last may not
+        return judge.equal(last, gold) and every([(last, other) for other in others], judge)
+    if isinstance(gold, Chained):
+        return judge.equal(answer, gold.parts[-1])
     if isinstance(answer, Rounded):
         exact = isinstance(answer.shape, Value) and rounds_to(answer.shape.text, answer.about, judge)
         return exact and judge.equal(answer.shape, gold)

@@ -58,6 +58,7 @@ def _hopeless(answer: str, gold: str) -> bool:
     if (
         guards.refusal(answer, guards.MAX_EXPRESSION)
         or guards.refusal(gold, guards.MAX_EXPRESSION)
+        or "\\text" in answer + gold
         or not answer.isascii()
         or not gold.isascii()
         or re.search(r"[#@&;'\"`?=<>]|__", answer)

@@ -26,7 +26,7 @@ class Offer:
 _NOTHING = Offer()
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 # TeX takes a lone token for the argument: \boxed 7
-_BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+(-?\d[\d.,/]*(?<![.,/])|[a-zA-Z])(?![\w{\\^])")
+_BARE_BOX = re.compile(r"\\(?:boxed|fbox)(?:\s*(?=\d)|\s+)(-?\d[\d.,/]*(?<![.,/])|[a-zA-Z])(?![\w{\\^])")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 # verl's strict rule for GSM8K (verl/utils/reward_score/gsm8k.py): within the last characters, commas dropped
@@ -50,7 +50,8 @@ _SECOND = re.compile(
 _CORRECTION = re.compile(
     r"\b(?:wait|actually|correct\w*|should|instead|mistake|wrong|sorry|no|hmm|recheck\w*|checking|so|thus|therefore|hence)\b"
 )
-_DENIED = re.compile(r"\bnot\s*[^\w\s]{0,3}\s*$", re.IGNORECASE)
+_DENIED = re.compile(r"(?<!\bif )(?<!\bwhy )\bnot\s*[$\\(\[*]{0,3}\s*$", re.IGNORECASE)
+_ANOTHER_BEHIND = re.compile(r"[\s$\\)\]]*(?:or|or maybe|or perhaps|or possibly)\s+[$\\(]*-?\d", re.IGNORECASE)
 _ASSIGNED = re.compile(r"(?<![a-zA-Z\\])([a-zA-Z]\w?)\s*=\s*\$?$")
 _HEDGE_LENGTH = 80
 _MOST_OFFERED, _MOST_NESTED = 16, 8  # boxes that are alternatives, and boxes within boxes; beyond these it is no answer
@@ -63,8 +64,9 @@ _MARKER = re.compile(
 )
 # An afterthought that names a second value, or says that the first is none
 _TAKEN_BACK = re.compile(
-    r"\b(?:which|that|this|it) (?:is|was|may be|could be|might be) (?:wrong|incorrect|mistaken)\b"
-    r"|(?=.*\d).*\b(?:could|may|might|possibl[ey]|also|as well as|alternatively|or|so is)\b",
+    r",?\s+(?:which|but) (?:(?:that|this|it) )?(?:is|was|may be|could be|might be) (?:wrong|incorrect|mistaken)\b"
+    r"|(?=.*\d),?\s+(?:but|which|where|when|while|as|and|so)\b"
+    r".*\b(?:could|may|might|possibl[ey]|also|well as|or|so is)\b",
     re.IGNORECASE | re.DOTALL,
 )
 _ANOTHER = re.compile(r"\s*(?:alternatively|otherwise|or)\b[^.\n]*\d", re.IGNORECASE)
@@ -114,7 +116,7 @@ def offer(response: str, mode: str = "box_or_marker", which: str = "unhedged") -
     if mode == "answer_tag":
         return _tagged(response, which)
     text = after_thinking(response)
-    if "oxed " in text or "fbox " in text:
+    if _BARE_BOX.search(text):
         text = _BARE_BOX.sub(r"\\boxed{\1}", text)
     if "<!--" in text:
         text = _COMMENT.sub(" ", text)
@@ -173,6 +175,10 @@ def _closing(text: str, start: int) -> int:
 def _from_boxes(text: str, boxes: list[tuple[int, int, str]], which: str) -> Offer:
     chosen = {"first": boxes[:1], "only": boxes}.get(which, boxes[-1:])
     if which == "unhedged":
+        offered = [box for box in boxes if not _DENIED.search(text[max(0, box[0] - _HEDGE_LENGTH) : box[0]])]
+        if not offered or _ANOTHER_BEHIND.match(text[offered[-1][1] :][:_HEDGE_LENGTH]):
+            return _NOTHING
+        boxes, chosen = offered, offered[-1:]
         for earlier in reversed(boxes[:-1]):
             start, end, _ = earlier
             before, after = text[max(0, start - _HEDGE_LENGTH) : start], text[chosen[-1][1] :][:_HEDGE_LENGTH]
@@ -255,7 +261,7 @@ def _first_sentence(rest: str) -> str:
         return ""  # "5. Alternatively, 6."
     sentence = _REASON.sub("", sentence)
     tail = _AFTERTHOUGHT.search(sentence)
-    if tail and not _TAKEN_BACK.search(tail[0]):
+    if tail and not _TAKEN_BACK.match(tail[0]):
         sentence = sentence[: tail.start()]
     return sentence.replace("**", "").replace("__", "").strip(" \t*`_")
 

@@ -12,7 +12,10 @@ MAX_NESTING = 20
 MAX_DIGITS = 1000
 MAX_EXPONENT = 20_000
 MAX_FACTORIAL = 300
+MAX_POWERS = 8  # within one exponent
 
+_RAISED = re.compile(r"\^|\*\*")
+_SMALL = re.compile(r"\{?-?(?:\d|1[0-2])(?:/\d)?\}?|\{\\frac\{\d\}\{\d\}\}")
 _DIGITS = re.compile(r"\d+")
 _FACTORIAL = re.compile(r"(\d*)\s*[)}]*\s*!")
 _BINOMIAL = re.compile(r"\\[dt]?binom\s*\{?\s*(\d+)")
@@ -58,17 +61,22 @@ def _factorials(text: str) -> str | None:
 
 
 def _exponents(text: str) -> str | None:
-    """Refuse towers of numbers and numeric exponents over the limit; a power inside an exponent needs a letter."""
-    for found in re.finditer(r"\^|\*\*", text):
+    """Refuse towers of powers and numeric exponents over the limit; a power inside an exponent needs a letter."""
+    for found in _RAISED.finditer(text):
         exponent = _argument(text, found.end())
         if any(int(run[0]) > MAX_EXPONENT for run in _DIGITS.finditer(exponent)):
             return f"an exponent over {MAX_EXPONENT}"
-        if "^" in exponent and not re.search(r"(?<![a-zA-Z\\])[a-zA-Z](?![a-zA-Z])", exponent):
+        inner = [_argument(exponent, one.end()) for one in _RAISED.finditer(exponent)]
+        if inner and not re.search(r"(?<![a-zA-Z\\])[a-zA-Z](?![a-zA-Z])", exponent):
             return "a tower of powers"
-        if exponent.count("^") > 1:
+        if len(inner) > MAX_POWERS or any("^" in one for one in inner):
             return "a tower of powers"
-        after = text[found.end() + len(exponent) :].lstrip(" )}]")
-        if after.startswith(("^", "**")) and not text[found.end()].isalpha():
+        behind = text[found.end() + len(exponent) :].lstrip()
+        if _RAISED.match(behind):
+            return "a tower of powers"
+        closed = behind.lstrip(")}] ")
+        # (x^2)^3 is a power of a power, and small ones are no bomb
+        if closed != behind and _RAISED.match(closed) and not (_SMALL.fullmatch(exponent) or exponent[:1].isalpha()):
             return "a tower of powers"
     return None
 
@@ -84,5 +92,5 @@ def _argument(text: str, start: int) -> str:
             if depth == 0:
                 return text[start : start + offset + index + 1]
         return text[start:]
-    run = re.match(r"-?[\w.]+", stripped)
+    run = re.match(r"-?(?:[\d.]+|\\[a-zA-Z]+|[a-zA-Z])", stripped)
     return text[start : start + offset + (run.end() if run else 1)]

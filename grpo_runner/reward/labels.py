@@ -13,11 +13,11 @@ _ARGUMENT = r"(?:[a-zA-Z]|-?\d+)"
 _LABEL = re.compile(
     rf"(?:m\s*(?=\\angle))?(?:\\angle\s*|\\triangle\s*)?(?:(?:{_WORDS})|[A-Z]{{2,3}}|[a-zA-Z]"
     r"|\\(?:[a-zA-Z]+(?!\s*\{)|text\s*\{[^{}]*\}|vec\s*\{?\w\}?|overline\s*\{\w+\}))"
-    r"(?:(?<=[fghA-Z])\^\s*(?:\{\s*-\s*1\s*\}|-1))?'*(?:_\s*(?:\w|\{[\w,]*\}))?"
+    r"(?:(?<=[fghA-Z])\^\s*(?:\{\s*-\s*1\s*\}|-1))?'*(?:_\s*(?:\w|\\[a-zA-Z]+|\{[^{}]*\}))?"
     rf"(?:\s*\(\s*{_ARGUMENT}(?:\s*,\s*{_ARGUMENT})*\s*\))?"
 )
 _DERIVATIVE = re.compile(r"\\frac\s*\{\s*d\s*[a-zA-Z]?\s*\}\s*\{\s*d\s*[a-zA-Z]\s*\}")
-_PROBABILITY = re.compile(r"(?:\\Pr|Pr|P|E)\s*\([^()]*\)")
+_PROBABILITY = re.compile(r"(?:\\Pr|\\mathbb\{[PE]\}|Pr|P|E)\s*(?:\([^()]*\)|\[[^\[\]]*\])|\[[A-Z]{3,}\]")
 _COMPOSED = re.compile(r"\(\s*[a-zA-Z]\s*\\circ\s*[a-zA-Z]\s*\)\s*\(\s*[a-zA-Z]\s*\)|[a-zA-Z]\([a-zA-Z]\([a-zA-Z]\)\)")
 _TUPLE = re.compile(r"\(\s*[a-zA-Z](?:\s*,\s*[a-zA-Z])*\s*\)")
 _FUNCTION_NAMES = re.compile(

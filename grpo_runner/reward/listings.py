@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .judge import Judge, NeedsAlgebra
-from .regions import as_union, region
+from .regions import as_unions, region
 from .shapes import Items, Matrix, Relation, Shape, Union, Value
 
 
@@ -19,6 +19,8 @@ def collections(answer: Shape, gold: Shape, judge: Judge) -> bool:
         # a set of one element is that element; a list that only contains the gold is a hedge
         if not isinstance(answer, Items):
             return False
+        if answer.either and not answer.brackets:  # 1/2 or 0.5, where each is the gold
+            return every([(item, gold) for item in answer.items], judge)
         return answer.brackets == "{}" and len(answer.items) == 1 and judge.equal(answer.items[0], gold)
     if not isinstance(answer, Items):
         if isinstance(answer, Value) and (listed := _as_list(answer.text)) is not None and gold.brackets in ("", "{}"):
@@ -27,7 +29,10 @@ def collections(answer: Shape, gold: Shape, judge: Judge) -> bool:
     loose = ("", "{}")
     if answer.brackets in loose and gold.brackets in loose:
         if judge.policy.lists == "unordered":
-            return unordered(answer.items, gold.items, judge)
+            lists = not answer.brackets and not gold.brackets  # in a list each value counts, in a set once
+            return unordered(answer.items, gold.items, judge) and not (
+                lists and _counts_differ(answer.items, gold.items, judge)
+            )
     elif answer.brackets != gold.brackets and not (answer.brackets == "" and gold.brackets == "()"):
         return False
     return len(answer.items) == len(gold.items) and every(zip(answer.items, gold.items, strict=True), judge)
@@ -90,6 +95,19 @@ def unordered(answer: tuple[Shape, ...], gold: tuple[Shape, ...], judge: Judge) 
     return covered(gold, answer, True) and covered(answer, gold, False)
 
 
+def _counts_differ(answer: tuple[Shape, ...], gold: tuple[Shape, ...], judge: Judge) -> bool:
+    """Of two lists with the same values: does one come more often in one of them? 2, 2, 3 are not 2, 3, 3."""
+    if len(answer) != len(gold):
+        return True
+    left = list(answer)
+    for one in gold:
+        found = next((index for index, other in enumerate(left) if judge.equal(other, one)), None)
+        if found is None:
+            return True
+        del left[found]
+    return False
+
+
 def matrices(answer: Shape, gold: Shape, judge: Judge) -> bool:
     """Cell by cell; a tuple is a column."""
     if (
@@ -127,8 +145,8 @@ def regions(answer: Shape, gold: Shape, judge: Judge) -> bool:
 
 
 def _same_unions(answer: Shape, gold: Shape, judge: Judge) -> bool:
-    first, second = as_union(answer), as_union(gold)
-    return first is not None and second is not None and unordered(first, second, judge)
+    pairs = [(first, second) for first in as_unions(answer) for second in as_unions(gold)]
+    return any(unordered(first, second, judge) for first, second in pairs if len(first) == len(second))
 
 
 def _merged(one: Union | Items) -> Items | None:

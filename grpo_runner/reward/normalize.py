@@ -19,7 +19,7 @@ _UNICODE = {
     "θ": r"\theta ", "α": r"\alpha ", "β": r"\beta ", "γ": r"\gamma ", "δ": r"\delta ", "λ": r"\lambda ", "μ": r"\mu ",
     "φ": r"\phi ", "ω": r"\omega ", "σ": r"\sigma ", "≈": r"\approx ", "≡": r"\equiv ", "→": r"\to ", "…": r"\ldots ",
     "½": r"\frac{1}{2}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}",
-    "∠": r"\angle ", "△": r"\triangle ",
+    "∙": r"\cdot ", "•": r"\cdot ", "—": "-", "‒": "-", "∠": r"\angle ", "△": r"\triangle ",
     "“": '"', "”": '"', "’": "'", "‘": "'", "′": "'", "，": ",", "；": ";", "：": ":", "（": "(", "）": ")", "％": "%",
     "\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2007": " ", "\u3000": " ",
     "\u200b": "", "\u200c": "", "\u200d": "", "\u2060": "", "\ufeff": "", "\u200e": "", "\u200f": "",
@@ -33,7 +33,7 @@ _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 _COMMANDS = {
     "dfrac": r"\frac", "tfrac": r"\frac", "cfrac": r"\frac", "leq": r"\le", "leqslant": r"\le", "geq": r"\ge",
     "geqslant": r"\ge", "neq": r"\ne", "lt": "<", "gt": ">",
-    "lbrace": r"\{", "rbrace": r"\}", "lbrack": "[", "rbrack": "]",
+    "varphi": r"\phi", "vartheta": r"\theta", "lbrace": r"\{", "rbrace": r"\}", "lbrack": "[", "rbrack": "]",
     "varnothing": r"\emptyset", "infin": r"\infty", "degree": r"^\circ", "dbinom": r"\binom", "tbinom": r"\binom",
     "lvert": "|", "rvert": "|", "vert": "|", "mid": "|", "colon": ":", "langle": "(", "rangle": ")",
     "dots": r"\ldots", "cdots": r"\ldots",
@@ -60,9 +60,10 @@ _OPERATOR_NAME = re.compile(
     r"\\operatorname\*?\s*\{\s*((?:arc)?(?:sin|cos|tan|cot|sec|csc)|log|ln|exp|gcd|max|min)\s*\}"
 )
 _UNBRACED = re.compile(r"\\(math(?:bb|rm|bf|it|cal|sf)|text(?:bf|rm|it)?|boldsymbol|bm)\s+([a-zA-Z0-9])(?![a-zA-Z0-9])")
+_ORDINAL = re.compile(r"(\d+)\s*(?:\^\s*)?\{?\s*(?:\\text\s*\{\s*)?(?:st|nd|rd|th)\s*\}?\s*\}?")
 _TEXT_POINT = re.compile(r"\\text\s*\{\s*[.,;:]?\s*\}$")
 _SIGN_GROUP = re.compile(
-    r"(?:(?<![a-zA-Z}\]^_])|(?<=matrix\}))\{\s*([-+,=])\s*\}"
+    r"(?:(?<![a-zA-Z}\]^_])|(?<=matrix\}))\{\s*([-+,=:])\s*\}"
 )  # TeX's way to a sign without space around it
 _TEXT_SIGN = re.compile(r"\\text\s*\{\s*(\\\$|€|£)\s*([\d,.]*)\s*\}")
 _TEXT_MATHS = re.compile(r"\\text\s*\{\s*\$([^$]*)\$\s*\}")
@@ -122,6 +123,11 @@ def _plain(character: str) -> str:
     if character.isascii():
         return character
     name = unicodedata.name(character, "")
+    if name.startswith("VULGAR FRACTION"):
+        above, _, below = unicodedata.normalize("NFKD", character).partition("⁄")
+        return rf"\frac{{{above}}}{{{below}}}"
+    if name.startswith("SUBSCRIPT") and character.isdigit():
+        return "_" + str(unicodedata.digit(character))
     if name.startswith(("FULLWIDTH DIGIT", "MATHEMATICAL", "FULLWIDTH LATIN")):
         return unicodedata.normalize("NFKC", character)
     return character
@@ -161,6 +167,8 @@ def tidy(text: str) -> str:
     shortened = _ANSWER_PREFIX.sub(lambda found: "" if found[1] or "{" not in found[0] else "\\text{", text)
     if shortened != text and shortened.strip(" }"):
         text = _undress(shortened)
+    if text.rstrip(" }")[-2:] in ("st", "nd", "rd", "th") and (ordinal := _ORDINAL.fullmatch(text)):
+        text = ordinal[1]
     if "\\over" in text:
         text = re.sub(r"\{([^{}]*)\\over(?![a-zA-Z])([^{}]*)\}", r"\\frac{\1}{\2}", text)
         text = re.sub(r"^([^{}]*)\\over(?![a-zA-Z])([^{}]*)$", r"\\frac{\1}{\2}", text)
@@ -168,7 +176,7 @@ def tidy(text: str) -> str:
         text = _BRACED_FRACTION.sub(r"\1", braced_arguments(text))
     if "**" in text:
         text = re.sub(r"(?<=[\w)}])\s*\*\*\s*(?=[\w({-])", "^", text)
-    text = re.sub(r"([\^_])\s*\{\s*(\w)\s*\}", r"\1\2", text)
+    text = re.sub(r"([\^_])\s*\{\s*(\w)\s*\}(?!\s*[\d.])", r"\1\2", text)  # x^{2}3 is not x^23
     return re.sub(r"\s+", " ", text).strip()
 
 

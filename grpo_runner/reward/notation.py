@@ -17,6 +17,11 @@ _CHOICE = re.compile(r"\(?([A-J])\)?\.?")
 _CHOICE_WITH_TEXT = re.compile(
     r"(?:\(([A-J])\)|([A-J])[.):])(?:\s+|(?=[\w$]|\\(?:text|frac|sqrt|\$)))(\S.*)", re.DOTALL
 )
+_DENIES = re.compile(
+    r"(?:is|are|was)\b.*\b(?:not|wrong|incorrect|false)\b|(?:is|are)n't\b|cannot be (?:true|right|correct|the answer)\b"
+    r"|(?:not|wrong|incorrect)$",
+    re.IGNORECASE,
+)
 _TIME = re.compile(
     r"(\d{1,2})(?:\s*:\s*(\d{2})(?:\s*:\s*(\d{2}))?|(?=\s*(?:\\text\s*\{)?\s*[ap]\.?\s*m\.?\s*\}?$))"
     r"\s*(?:\\text\s*\{)?\s*([ap]\.?\s*m\.?)?\s*\}?",
@@ -77,7 +82,7 @@ def _choice(answer: str, gold: str, policy: Policy) -> tuple[bool, str] | None:
     if re.fullmatch(r"\(?[A-Ja-j]\)?\.?", answer):
         return answer.strip("().").upper() == gold, "choice"
     if policy.letters == "with_text" and (found := _CHOICE_WITH_TEXT.fullmatch(answer)):
-        others = re.search(r"\b[A-J]\b|\b(?:or|and)\b", found[3])
+        others = re.search(r"\b[A-J]\b|\b(?:or|and)\b", found[3]) or _DENIES.match(found[3])
         return (found[1] or found[2]) == gold and not others, "choice"
     return None
 
@@ -99,6 +104,8 @@ def _notation(pattern: re.Pattern[str], answer: re.Match[str], gold: re.Match[st
 def number(text: str) -> Exact | None:
     """The exact value of a tidied text, also of a number word."""
     found = _unwrap(text) if "\\text" in text else text
+    if found.startswith("(") and "," in found:  # (1,234) is a pair
+        return None
     return exact(found.lower() if found.isalpha() else found)
 
 

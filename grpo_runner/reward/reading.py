@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from .labels import is_label
 from .numbers import exact
-from .shapes import Items, Matrix, Named, Relation, Rounded, Shape, Union, Value, Words
+from .shapes import Chained, Items, Matrix, Named, Relation, Rounded, Shape, Union, Value, Words
 from .units import split_unit
 
 _TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|.", re.DOTALL)
@@ -28,6 +28,7 @@ _JOINING_TEXT = re.compile(
 )
 _WHOLE_TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
 _WORD = re.compile(r"(?<![\\a-zA-Z{])[a-zA-Z]{3,}")
+_COMMAND, _LETTER = re.compile(r"\\[a-zA-Z]+"), re.compile(r"[a-zA-Z]")
 _OR = re.compile(r"\bor\b", re.IGNORECASE)
 _CONGRUENCE = re.compile(
     r"(.+?)\\equiv(?![a-zA-Z])(.+?)\(?\s*(?:\\p?mod(?![a-zA-Z])|\\text\s*\{\s*mod\s*\})\s*\{?\s*(\d+)\s*\}?\s*\)?"
@@ -109,6 +110,8 @@ def shape(text: str, depth: int = 0) -> Shape:
     if (named := _named(text, depth)) is not None:
         return named
     if len(parts := split(text, set(_OPERATORS))) > 1 and all(part for part, _ in parts):
+        if all(op == "=" for _, op in parts[:-1]) and (chain := _chain([part for part, _ in parts], depth)) is not None:
+            return chain
         return Relation(tuple(part for part, _ in parts), tuple(_OPERATORS[op] for _, op in parts[:-1]))
     if len(parts := split(text, {"\\cup"})) > 1:
         return Union(tuple(shape(_BARE_SET.sub(r"\\{\1\\}", part), depth + 1) for part, _ in parts))
@@ -203,6 +206,10 @@ def _named(text: str, depth: int) -> Named | None:
     ops_written = [op for _, op in parts[:-1]]
     if is_label(sides[0]) and ops_written[1:] == ["\\approx"]:
         return Named(sides[0], Rounded(shape(sides[1], depth + 1), sides[2]))
+    if len(sides) > 2 and is_label(sides[0]) and (chain := _chain(sides[1:], depth)) is not None:
+        return Named(sides[0], chain)
+    if len(sides) > 2 and len({bool(_LETTER.search(_COMMAND.sub("", side))) for side in sides[1:]}) > 1:
+        return None  # f(x) = x^2 = 9 says nothing of f(x)
     own = re.compile(r"(?<![a-zA-Z\\])" + re.escape(sides[0]) + r"(?![a-zA-Z])")
     # in x = 2 + 3 = 5 all that follows is one value; x = 4 = 5 is none
     if is_label(sides[0]) and len(values) < 2 and (len(sides) > 2 or not own.search(sides[1])):
@@ -230,6 +237,13 @@ def _bracketed(pair: str, content: str, text: str, depth: int) -> Shape:
     if pair in ("()", "[]") and len(parts) == 1:
         return shape(content, depth + 1)
     return Value(text)
+
+
+def _chain(sides: list[str], depth: int) -> Chained | None:
+    """Sides without unknowns, between equality signs."""
+    if len(set(sides)) < len(sides) or any(_LETTER.search(_COMMAND.sub("", side)) for side in sides):
+        return None  # 1 = 1 is said of any number
+    return Chained(tuple(shape(side, depth + 1) for side in sides))
 
 
 def _congruence(left: str, right: str, modulus: str) -> Relation:

@@ -122,17 +122,33 @@ def _end(text: str) -> End | None:
     return None if value is None else (0, value.value)
 
 
-def as_union(one: Shape) -> tuple[Items, ...] | None:
-    """Conditions joined by "or", and unions, as intervals whatever their ends are."""
+def as_unions(one: Shape) -> list[tuple[Items, ...]]:
+    """The intervals that a union, or conditions on one unknown, can mean, whatever the ends are.
+
+    "or" joins conditions; with "and", or a comma, they hold together, or else are a union as well.
+    """
     if isinstance(one, Relation):
         interval = as_interval(one)
-        return None if interval is None else (interval,)
-    parts = (
-        one.parts if isinstance(one, Union) else one.items if isinstance(one, Items) and not one.brackets else (one,)
-    )
+        return [] if interval is None else [(interval,)]
+    bare = isinstance(one, Items) and not one.brackets
+    parts = one.parts if isinstance(one, Union) else one.items if bare and isinstance(one, Items) else (one,)
+    if bare and len({_unknown(part) for part in parts}) != 1:
+        return []
     made = [as_interval(part) if isinstance(part, Relation) else part for part in parts]
     intervals = tuple(part for part in made if isinstance(part, Items) and len(part.items) == 2 and part.brackets)
-    return intervals if len(intervals) == len(parts) else None
+    if len(intervals) != len(parts):
+        return []
+    if bare and isinstance(one, Items) and not one.either and len(intervals) == 2:
+        return [intervals, *_both(*intervals)]
+    return [intervals]
+
+
+def _both(first: Items, second: Items) -> list[tuple[Items, ...]]:
+    """Where a lower and an upper bound both hold, as an interval between them."""
+    for lower, upper in ((first, second), (second, first)):
+        if lower.items[1] == Value("\\infty") and upper.items[0] == Value("-\\infty"):
+            return [(Items(lower.brackets[0] + upper.brackets[1], (lower.items[0], upper.items[1])),)]
+    return []
 
 
 def _is_unknown(text: str) -> bool:

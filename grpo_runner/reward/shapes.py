@@ -76,4 +76,11 @@ class Rounded:
     about: str
 
 
-Shape = Value | Words | Items | Union | Matrix | Relation | Named | Rounded
+@dataclass(frozen=True)
+class Chained:
+    """Numbers that are said to be equal, the last of which is the answer: 2 + 3 = 5."""
+
+    parts: tuple[Shape, ...]
+
+
+Shape = Value | Words | Items | Union | Matrix | Relation | Named | Rounded | Chained

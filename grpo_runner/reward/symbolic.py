@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import mpmath
@@ -22,7 +22,8 @@ from sympy.core.function import AppliedUndef
 
 DIGITS = 60
 _AGREE = mpmath.mpf(10) ** -40
-_NEAR, _FAR, _INTEGERS = 6, 16, 8  # points: between 0.3 and 2.3 in size, up to 600, and whole numbers up to 12
+# points: between 0.3 and 2.3 in size, up to 9,400, and whole numbers
+_COUNTS = {"near": 6, "far": 24, "integer": 12}
 _ENOUGH = 3
 _MOST_TERMS = 300
 _FOLDS = (sympy.Abs, sympy.floor, sympy.ceiling, sympy.Max, sympy.Min, sympy.Mod, sympy.sign)
@@ -119,63 +120,81 @@ class Symbolic:
 
 
 def _near(answer: Any, gold: Any, tolerance: Any) -> bool:
-    largest = max(abs(answer), abs(gold))
-    return bool(abs(answer - gold) <= tolerance * largest or largest < mpmath.mpf(10) ** -(DIGITS - 10))
+    return bool(abs(answer - gold) <= tolerance * max(abs(answer), abs(gold)))
 
 
 def _agrees(answer: Any, gold: Any, test: Callable[[Any, Any], bool], complex_allowed: bool) -> bool:
     """Does `test` hold at every point where both have a value? Raises Unsupported if that is nowhere."""
     seen = 0
-    symbols = answer.free_symbols or gold.free_symbols
-    folded = symbols and (answer.has(*_FOLDS) or gold.has(*_FOLDS) or _has_roots(answer) or _has_roots(gold))
-    stepped = symbols and (answer.has(*_STEPS) or gold.has(*_STEPS))
-    with mpmath.workdps(DIGITS):
-        for kind, point in _points():
-            # an absolute value folds, and a root begins, far from the near points; steps are seen at integers
-            wanted = {"near": True, "far": folded or seen < _ENOUGH, "integer": stepped or not seen}[kind]
-            if not wanted or (kind != "near" and not symbols):
-                continue
-            try:
-                values = evaluate(answer, point), evaluate(gold, point)
-            except (_NoValue, ZeroDivisionError, OverflowError, ValueError):
-                continue
-            if not all(mpmath.isfinite(value) for value in values):  # ln 0 has no value, and equals nothing
+    symbols = bool(answer.free_symbols or gold.free_symbols)
+    folded = answer.has(*_FOLDS) or gold.has(*_FOLDS) or _has_roots(answer) or _has_roots(gold)
+    whole = answer.has(*_STEPS) or gold.has(*_STEPS)
+    real = symbols and not complex_allowed
+    for kind, points in _POINTS.items():
+        # an absolute value folds, and a root begins, far from the near points; steps are seen at integers
+        wanted = {"near": True, "far": folded or seen < _ENOUGH, "integer": whole or seen < _ENOUGH}[kind]
+        for point in points if wanted and (symbols or kind == "near") else ():
+            values = _values(answer, gold, point, real)
+            if values is None:
                 continue
             if not complex_allowed and any(abs(mpmath.im(value)) > _AGREE * abs(value) for value in values):
                 continue
-            seen += 1
-            if not test(*values):
-                return False
-    if seen == 0:
+            with mpmath.workdps(DIGITS):
+                if not test(*values):
+                    return False
+            seen += values != (0, 0) or not symbols  # two zeros at one point say nothing about the others
+    if seen < (2 if symbols else 1):
         if symbols:
             raise Unsupported("no common domain")
         return False
     return True
 
 
+def _values(answer: Any, gold: Any, point: Callable[[str], Any], real: bool) -> tuple[Any, Any] | None:
+    """Both values at a point, None where one has none. What is tiny is worked out again: rounding leaves 1e-60."""
+    for digits in (DIGITS, 4 * DIGITS):
+        with mpmath.workdps(digits):
+            try:
+                values = evaluate(answer, point, real), evaluate(gold, point, real)
+            except (_NoValue, ZeroDivisionError, OverflowError, ValueError):
+                return None
+            if not all(mpmath.isfinite(value) for value in values):  # ln 0 has no value, and equals nothing
+                return None
+            if min(map(abs, values)) > mpmath.mpf(10) ** -(DIGITS // 3):
+                return values
+    zero = mpmath.mpf(10) ** -(3 * DIGITS)
+    first, second = (mpmath.mpf(0) if abs(value) < zero else value for value in values)
+    return first, second
+
+
 def _has_roots(expression: Any) -> bool:
     return any(not power.exp.is_Integer for power in expression.atoms(sympy.Pow))
 
 
-def _points() -> Iterator[tuple[str, Callable[[str], Any]]]:
-    """Fixed points, half of them with negative coordinates: each maps a symbol's name to its value there."""
-    kinds = ["near"] * _NEAR + ["far"] * _FAR + ["integer"] * _INTEGERS
-    for index, kind in enumerate(kinds):
+def _point(kind: str, index: int) -> Callable[[str], Any]:
+    """A fixed point: from a symbol's name to its value there. Half of the points have negative coordinates."""
 
-        def value(name: str, index: int = index, kind: str = kind) -> Any:
-            draw = random.Random(f"grpo_runner point {index} {name}")
-            if kind == "integer":
-                return mpmath.mpf(draw.randrange(1, 13) * (-1 if index % 2 else 1))
-            size = mpmath.mpf(draw.randrange(3 * 10**11, 23 * 10**11)) / 10**12
-            if kind == "far":
-                size *= 4 ** (1 + index // 2 % 4)
-            return -size if index % 2 and (kind == "far" or draw.random() < 0.7) else size
+    def value(name: str) -> Any:
+        draw = random.Random(f"grpo_runner point {kind} {index} {name}")
+        if kind == "integer":  # one after another, so that even and odd ones come
+            first = random.Random(f"grpo_runner integers {name}").randrange(4)
+            return mpmath.mpf(first + index + 1 if index < 8 else 7 - first - index)
+        size = mpmath.mpf(draw.randrange(3 * 10**11, 23 * 10**11)) / 10**12
+        if kind == "far":
+            size *= 4 ** (1 + index // 2 % 6)
+        return -size if index % 2 and (kind == "far" or draw.random() < 0.7) else size
 
-        yield kind, value
+    return value
 
 
-def evaluate(expression: Any, point: Callable[[str], Any]) -> Any:
-    """The value of a sympy expression as an mpmath number, symbols taken from `point`. Never asks sympy to evaluate."""
+_POINTS = {kind: tuple(_point(kind, index) for index in range(count)) for kind, count in _COUNTS.items()}
+
+
+def evaluate(expression: Any, point: Callable[[str], Any], real: bool = False) -> Any:
+    """The value of a sympy expression as an mpmath number, symbols taken from `point`. Never asks sympy to evaluate.
+
+    real: an even root of a negative number has no value.
+    """
     if isinstance(expression, sympy.Symbol):
         constants = {"i": mpmath.mpc(0, 1), "e": mpmath.e}
         return constants.get(expression.name) or point(expression.name)
@@ -188,17 +207,17 @@ def evaluate(expression: Any, point: Callable[[str], Any]) -> Any:
     if isinstance(expression, sympy.Float):
         return mpmath.mpf(str(expression))
     if isinstance(expression, AppliedUndef):
-        arguments = [mpmath.nstr(evaluate(argument, point), 20) for argument in expression.args]
+        arguments = [mpmath.nstr(evaluate(argument, point, real), 20) for argument in expression.args]
         return point(f"{expression.func}({','.join(arguments)})")
     if isinstance(expression, sympy.Sum | sympy.Product):
-        return _series(expression, point)
-    arguments = [evaluate(argument, point) for argument in expression.args]
+        return _series(expression, point, real)
+    arguments = [evaluate(argument, point, real) for argument in expression.args]
     if expression.is_Add:
         return mpmath.fsum(arguments)
     if expression.is_Mul:
         return mpmath.fprod(arguments)
     if expression.is_Pow:
-        return _power(*arguments)
+        return _power(arguments[0], arguments[1], real)
     function = _FUNCTIONS.get(type(expression).__name__)
     if function is None:
         raise Unsupported(type(expression).__name__)
@@ -207,30 +226,40 @@ def evaluate(expression: Any, point: Callable[[str], Any]) -> Any:
     return function(*arguments)
 
 
-def _series(expression: Any, point: Callable[[str], Any]) -> Any:
+def _series(expression: Any, point: Callable[[str], Any], real: bool) -> Any:
     """A finite sum or product, which only a gold may leave undone, term by term."""
     if len(expression.limits) != 1 or len(expression.limits[0]) != 3:
         raise Unsupported("several limits")
     index, *ends = expression.limits[0]
-    low, high = (evaluate(end, point) for end in ends)
-    if not (mpmath.isint(low) and mpmath.isint(high)) or high - low > _MOST_TERMS:
-        raise Unsupported("limits that are no integers, or far apart")
+    low, high = (evaluate(end, point, real) for end in ends)
+    if not (mpmath.isint(low) and mpmath.isint(high)) or not -1 <= high - low <= _MOST_TERMS:
+        raise _NoValue
 
     def term(at: int) -> Any:
-        return evaluate(expression.function, lambda name: mpmath.mpf(at) if name == index.name else point(name))
+        return evaluate(expression.function, lambda name: mpmath.mpf(at) if name == index.name else point(name), real)
 
     terms = [term(at) for at in range(int(low), int(high) + 1)]
     return mpmath.fsum(terms) if isinstance(expression, sympy.Sum) else mpmath.fprod(terms)
 
 
-def _power(base: Any, exponent: Any) -> Any:
+def _power(base: Any, exponent: Any, real: bool) -> Any:
     if base == 0:
         if mpmath.re(exponent) <= 0:
             raise _NoValue
         return mpmath.mpf(0)
     if abs(exponent) > 10**6 or abs(exponent * mpmath.log(abs(base))) > 10**6:
         raise _NoValue
-    return mpmath.power(base, int(exponent) if mpmath.isint(exponent) else exponent)
+    if mpmath.isint(exponent):
+        return mpmath.power(base, int(exponent))
+    if mpmath.im(base) == 0 and mpmath.im(exponent) == 0 and mpmath.re(base) < 0:
+        for root in (3, 5, 7, 9):  # the odd root of a negative number is the real one
+            raised = exponent * root
+            if abs(raised - mpmath.nint(raised)) < _AGREE:
+                sign = -1 if int(mpmath.nint(raised)) % 2 else 1
+                return sign * mpmath.power(abs(base), exponent)
+        if real:
+            raise _NoValue
+    return mpmath.power(base, exponent)
 
 
 _CONSTANTS: dict[Any, Callable[[], Any]] = {

@@ -89,6 +89,11 @@ def test_prose_around_a_box_changes_nothing() -> None:
     holds(ignores_prose, st.tuples(any_pair(), PROSE, PROSE), examples=60)
 
 
+@pytest.mark.parametrize("response", [r"It is not \boxed{7}.", r"\boxed{7} or 8"])
+def test_prose_that_denies_or_hedges_the_box_does_change_it(response: str) -> None:
+    assert not check(response, "7").correct
+
+
 def test_earlier_boxes_that_are_no_alternatives_change_nothing() -> None:
     earlier = one(gold=False).map(lambda answer: answer.text)
     holds(ignores_earlier_boxes, st.tuples(any_pair(), PROSE, earlier, BRIDGES), examples=60)
