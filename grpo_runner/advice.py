@@ -191,6 +191,16 @@ def _answer_tags(config: RunConfig) -> Iterator[str]:
         )
 
 
+def _unasked(config: RunConfig) -> Iterator[str]:
+    """An answer is looked for in a form that the prompt does not ask for."""
+    form = {"answer_tag": "<answer>", "hash": "####"}.get(config.reward.extract)
+    if form is not None and form not in config.prompt.template + (config.prompt.system or ""):
+        yield (
+            f"reward.extract={config.reward.extract} looks for {form}, and nothing in the prompt asks for it: "
+            "a model that does not write it by itself has no answer. prompt=r1 asks for <answer>."
+        )
+
+
 def _warm_up(config: RunConfig) -> Iterator[str]:
     total = config.steps * config.optim.updates_per_rollout
     if config.optim.warmup_steps >= total:
@@ -228,6 +238,7 @@ _WARNINGS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _pairs,
     _cut_vocabulary,
     _answer_tags,
+    _unasked,
     _warm_up,
     _probe,
     _dropout,

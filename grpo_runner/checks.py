@@ -145,6 +145,8 @@ def _grading(config: RunConfig) -> Iterator[str]:
     idle = {name: f"reward.equality={reward.equality}" for name in _OF_VALUES if reward.equality != "value"}
     if reward.extract in ("hash", "whole"):
         idle["boxes"] = f"reward.extract={reward.extract}"
+    if reward.extract == "whole" and "format" in reward.parts:
+        yield "reward.parts.format is the same for every answer with reward.extract=whole. Leave it out."
     for name, beside in idle.items():
         default = LATER[f"reward.{name}"]
         if getattr(reward, name) != default:

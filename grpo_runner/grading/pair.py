@@ -96,6 +96,8 @@ def looked_for(policy: Policy) -> str:
 
 def _stdin() -> str:
     """Standard input as text; bytes that are no UTF-8 are kept as an argument's are. A last line feed is no part."""
+    if sys.stdin is None:
+        raise InputError("Standard input is closed, and - reads it.")
     return sys.stdin.buffer.read().decode("utf-8", "surrogateescape").removesuffix("\n").removesuffix("\r")
 
 

@@ -48,7 +48,9 @@ def check_file(path: Path) -> None:
             f"--file {path}: not a {' or '.join(SUFFIXES)} file.\n"
             'JSONL is one JSON object a line, for example {"response": "\\\\boxed{2}", "gold": "2"}.'
         )
-    if not path.exists() or path.is_dir():
+    if path.is_dir():
+        raise InputError(f"--file {path}: a folder, not a file.")
+    if not path.exists():
         names = [p.name for p in path.parent.iterdir() if p.suffix in SUFFIXES] if path.parent.is_dir() else []
         raise InputError(f"--file {path}: there is no such file.{nearest(path.name, names)}")
 

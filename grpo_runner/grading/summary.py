@@ -34,7 +34,9 @@ def show(console: Console, tally: Tally, seconds: float, wanted: Rows) -> None:
     console.print()
     speed = f"{whole / max(seconds, 1e-9):,.0f} rows a second" if seconds >= 1 else f"{seconds:.2f} s"
     to = "" if wanted.output is None else f" -> {wanted.output}"
-    console.print(Text(f"{whole:,} rows of {wanted.file}, {speed}{to}", style="dim"), soft_wrap=True)
+    console.print(
+        Text(f"{whole:,} row{'' if whole == 1 else 's'} of {wanted.file}, {speed}{to}", style="dim"), soft_wrap=True
+    )
 
 
 def _agreement(console: Console, tally: Tally) -> None:

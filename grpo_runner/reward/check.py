@@ -65,11 +65,6 @@ def decide(
 
     Answers offered as alternatives are one list: right if the gold is that list, or if each of them is the gold.
     """
-    for gold in golds:
-        if (why := _unreadable(gold)) is not None:
-            return Verdict(Status.ERROR, shown(answers), shown_golds(golds), f"unreadable gold: {why}")
-    if not golds:
-        return Verdict(Status.ERROR, shown(answers), None, "unreadable gold: there is none")
 
     def compare(answer: str, gold: str) -> tuple[bool, str]:
         if policy.equality == "value":
@@ -77,6 +72,11 @@ def decide(
         return _as_texts(answer, gold, policy, algebra)
 
     try:
+        for gold in golds:
+            if (why := _unreadable(gold)) is not None:
+                return Verdict(Status.ERROR, shown(answers), shown_golds(golds), f"unreadable gold: {why}")
+        if not golds:
+            return Verdict(Status.ERROR, shown(answers), None, "unreadable gold: there is none")
         status, rule = _judged(answers, tuple(map(_unboxed, golds)), policy, compare)
     except NeedsAlgebra:
         return None

@@ -13,7 +13,13 @@ from .numbers import Exact
 from .units import split_unit
 
 # Operators that restate a question when left standing; allowed only where the gold has them too
-UNDONE = re.compile(r"\\(?:sum|prod|int|lim|binom)(?![a-zA-Z])|!|\\frac\s*\{\s*d\s*\}\s*\{\s*d\s*[a-zA-Z]\s*\}")
+UNDONE = re.compile(
+    r"\\(?:sum|prod|int|lim|binom)(?![a-zA-Z])|\\p?mod(?![a-zA-Z])|!"
+    r"|\\frac\s*\{\s*d\s*\}\s*\{\s*d\s*[a-zA-Z]\s*\}"
+)
+_SCRIPTS = re.compile(r"[\^_]\s*(?:\{[^{}]*\}|-?\d+|\\?\w)")
+_SIDE_BY_SIDE = re.compile(r"[\d}]\s+\d")  # two numbers are no product
+_INVERSE = re.compile(r"[fgh]\s*\^\s*(?:\{\s*-1\s*\}|-1)\s*\(")  # f^{-1}(x) is not 1/f(x)
 _SUBSCRIPTED = re.compile(r"[0-9)]\s*_")
 
 
@@ -61,6 +67,8 @@ def _hopeless(answer: str, gold: str) -> bool:
         or "\\text" in answer + gold
         or not answer.isascii()
         or not gold.isascii()
+        or _side_by_side(answer) != _side_by_side(gold)
+        or bool(_INVERSE.search(answer)) != bool(_INVERSE.search(gold))
         or re.search(r"[#@&;'\"`?=<>]|__", answer)
     ):
         return True
@@ -72,6 +80,10 @@ def _hopeless(answer: str, gold: str) -> bool:
         return True
     # the gold is a constant and the answer is not: sin^2 x + cos^2 x is not the result 1
     return bool(variables(answer)) and not variables(gold)
+
+
+def _side_by_side(text: str) -> bool:
+    return bool(_SIDE_BY_SIDE.search(_SCRIPTS.sub("", text)))
 
 
 def variables(text: str) -> set[str]:

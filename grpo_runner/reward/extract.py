@@ -70,6 +70,11 @@ _TAKEN_BACK = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _ANOTHER = re.compile(r"\s*(?:alternatively|otherwise|or)\b[^.\n]*\d", re.IGNORECASE)
+_SAID = re.compile(r"(?:the|it|there|this|so|thus)\b[^.?!]*\b(?:is|are|equals)\s+(\S.*)", re.IGNORECASE)
+_UNSURE = re.compile(
+    r"\b(?:not|never|no|less|more|least|most|or|if|either|maybe|may|might|could|between|than|possibl[ey]|probably)\b|n't|\d.*\bis\b",
+    re.IGNORECASE,
+)
 _CLOSING_TAG = re.compile(r"</answer>", re.IGNORECASE)
 _LEAD = re.compile(
     r"(?:\s|\*\*|__|:|`)*(?:(?:therefore|thus|hence|then|either|simply|just|clearly|indeed|exactly|equal to"
@@ -263,7 +268,9 @@ def _first_sentence(rest: str) -> str:
     tail = _AFTERTHOUGHT.search(sentence)
     if tail and not _TAKEN_BACK.match(tail[0]):
         sentence = sentence[: tail.start()]
-    return sentence.replace("**", "").replace("__", "").strip(" \t*`_")
+    sentence = sentence.replace("**", "").replace("__", "").strip(" \t*`_")
+    said = _SAID.fullmatch(sentence)  # "the volume of ABC is 120"
+    return said[1] if said and not _UNSURE.search(sentence) else sentence
 
 
 def _hidden(formula: re.Match[str]) -> str:

@@ -17,7 +17,10 @@ _LABEL = re.compile(
     rf"(?:\s*\(\s*{_ARGUMENT}(?:\s*,\s*{_ARGUMENT})*\s*\))?"
 )
 _DERIVATIVE = re.compile(r"\\frac\s*\{\s*d\s*[a-zA-Z]?\s*\}\s*\{\s*d\s*[a-zA-Z]\s*\}")
-_PROBABILITY = re.compile(r"(?:\\Pr|\\mathbb\{[PE]\}|Pr|P|E)\s*(?:\([^()]*\)|\[[^\[\]]*\])|\[[A-Z]{3,}\]")
+_PROBABILITY = re.compile(
+    r"(?:\\Pr|\\mathbb\{[PE]\}|Pr|P|E)\s*(?:\([^()]*\)|\[[^\[\]]*\])|\[[A-Z]{3,}\]|\|[A-Z]{2}\|"
+    r"|\\frac\s*\{[A-Z]{2}\}\s*\{[A-Z]{2}\}"
+)
 _COMPOSED = re.compile(r"\(\s*[a-zA-Z]\s*\\circ\s*[a-zA-Z]\s*\)\s*\(\s*[a-zA-Z]\s*\)|[a-zA-Z]\([a-zA-Z]\([a-zA-Z]\)\)")
 _TUPLE = re.compile(r"\(\s*[a-zA-Z](?:\s*,\s*[a-zA-Z])*\s*\)")
 _FUNCTION_NAMES = re.compile(

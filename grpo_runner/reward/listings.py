@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from .judge import Judge, NeedsAlgebra
 from .regions import as_unions, region
-from .shapes import Items, Matrix, Relation, Shape, Union, Value
+from .shapes import Items, Matrix, Relation, Shape, Union, Value, Words
 
 
 def collections(answer: Shape, gold: Shape, judge: Judge) -> bool:
@@ -29,6 +29,8 @@ def collections(answer: Shape, gold: Shape, judge: Judge) -> bool:
     loose = ("", "{}")
     if answer.brackets in loose and gold.brackets in loose:
         if judge.policy.lists == "unordered":
+            if answer.either != gold.either and any(isinstance(item, Words) for item in answer.items):
+                return False  # John or Mary are not John and Mary
             lists = not answer.brackets and not gold.brackets  # in a list each value counts, in a set once
             return unordered(answer.items, gold.items, judge) and not (
                 lists and _counts_differ(answer.items, gold.items, judge)

@@ -71,10 +71,12 @@ _TEXT_NUMBER = re.compile(r"\\text\s*\{\s*\$?([-+]?\d[\d,]*(?:\.\d+)?)\$?\s*\}")
 _PERCENT = re.compile(
     r"\\%|\\text\s*\{\s*(?:\\?%|per\s?cent|percentage|pct)\s*\.?\}|(?<=[\d}])\s*\b(?:percent|per cent|pct)\b"
 )
-_PLAIN_WORDS = re.compile(r"(?<![\\a-zA-Z])(?:sqrt(?:\s*(\d+)|(?=\s*\())|(pi)|(infinity))(?![a-zA-Z])")
+_PLAIN_WORDS = re.compile(
+    r"(?<![\\a-zA-Z])(?:sqrt(?:\s*(\d+)|(?=\s*\())|(pi)|(infinity)|(exp|sin|cos|tan|ln|log)(?=\s*\())(?![a-zA-Z])"
+)
 _LAYOUT = re.compile(
     r"\\(?:begin|end)\s*\{(?:aligned|align\*?|gathered|equation\*?|split|displaymath|center)\}"
-    r"|\\(?:therefore|tiny|scriptsize|footnotesize|small|normalsize|LARGE|huge|Huge)(?![a-zA-Z])"
+    r"|^\s*\\(?:implies|Rightarrow|rightarrow)(?![a-zA-Z])|\\tag\s*\{[^{}]*\}|\\(?:therefore|tiny|scriptsize|footnotesize|small|normalsize|LARGE|huge|Huge)(?![a-zA-Z])"
 )
 # An argument of one letter needs no braces
 _LONE = re.compile(r"\\(vec|bar|hat|tilde|overline|underline|dot)\s+([a-zA-Z])(?![a-zA-Z])")
@@ -83,6 +85,7 @@ _LONE_DIGITS = re.compile(r"(?:(?<=\\times)|(?<=\\cdot)|(?<![a-zA-Z}\]_^]))\s*\{
 _BRACED_FRACTION = re.compile(r"(?<=\d)\s*\{(\\frac\{\d+\}\{\d+\})\}")
 _LARGE = re.compile(r"(?<=\d)\s*(?:(\\text\s*\{\s*)|\s)(thousand|million|billion|trillion)\b\s*")
 _TIMES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_PARAMETER = re.compile(r",?\s*(?:\\text\s*\{[^{}]*\}\s*)?\(?\s*([kmn])\s*\\in\s*\\mathbb\s*\{[ZN]\}\s*\)?$")
 _BASE = re.compile(r"_\s*\{?\s*\(\s*(\d+)\s*\)\s*\}?")
 _DOLLARS = re.compile(r"(?<!\\)\$((?:\\.|[^$\\])*)(?<!\\)\$")
 _ENDS_IN_MIDDLE = re.compile(r"(?:[,;=+-]|\b(?:and|or|to|plus|minus))$")  # "$5 and $6" are two amounts
@@ -177,11 +180,15 @@ def tidy(text: str) -> str:
     if "**" in text:
         text = re.sub(r"(?<=[\w)}])\s*\*\*\s*(?=[\w({-])", "^", text)
     text = re.sub(r"([\^_])\s*\{\s*(\w)\s*\}(?!\s*[\d.])", r"\1\2", text)  # x^{2}3 is not x^23
+    if (of := _PARAMETER.search(text)) and of[1] in text[: of.start()]:
+        text = text[: of.start()]  # \pi k, k \in Z
     return re.sub(r"\s+", " ", text).strip()
 
 
 def _plain_word(found: re.Match[str]) -> str:
     """sqrt(2), sqrt3, 2pi and infinity, as they are typed without LaTeX."""
+    if found[4]:
+        return "\\" + found[4]
     if found[2] or found[3]:
         return r"\pi " if found[2] else r"\infty "
     return rf"\sqrt{{{found[1]}}}" if found[1] else r"\sqrt"

@@ -93,7 +93,7 @@ def _notation(pattern: re.Pattern[str], answer: re.Match[str], gold: re.Match[st
         return answer[1].lstrip("+") == gold[1].lstrip("+") and base[0] == base[1]
     if pattern is _TIME:
         halves = [re.sub(r"[.\s]", "", found[4] or "").lower() for found in (answer, gold)]
-        clocks = [tuple(int(part) for part in found.group(1, 2, 3) if part) for found in (answer, gold)]
+        clocks = [tuple(int(part or 0) for part in found.group(1, 2, 3)) for found in (answer, gold)]
         return clocks[0] == clocks[1] and (not all(halves) or halves[0] == halves[1])
     ratios = [[Fraction(part.strip()) for part in found[0].split(":")] for found in (answer, gold)]
     return len(ratios[0]) == len(ratios[1]) and all(

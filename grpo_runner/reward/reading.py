@@ -23,12 +23,14 @@ _OPERATORS = {
     "\\in": "in",
 }
 _JOINING_TEXT = re.compile(
-    r"\s*,?\s*\\text\s*\{\s*,?\s*(?:and|or)\s*\}\s*,?\s*|\s*,?\s+(?:and|or)\s+(?![^{}\\]*\})|\s*\\text\s*\{\s*,\s*\}\s*",
+    r"\s*,?\s*\\text\s*\{\s*,?\s*(?:and|or)\s*\}\s*,?\s*|\s*,?\s+(?:and|or)\s+(?![^{}\\]*\})|\s*\\text\s*\{\s*,\s*\}\s*"
+    r"|(?<=[\d)\]}])\s*(?:and|or)\s*(?=[\d(\[\\-])",
     re.IGNORECASE,
 )
 _WHOLE_TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
 _WORD = re.compile(r"(?<![\\a-zA-Z{])[a-zA-Z]{3,}")
 _COMMAND, _LETTER = re.compile(r"\\[a-zA-Z]+"), re.compile(r"[a-zA-Z]")
+_FOLLOWS = re.compile(r"\\(?:implies|Rightarrow|rightarrow|to|iff|Leftrightarrow)(?![a-zA-Z])")
 _OR = re.compile(r"\bor\b", re.IGNORECASE)
 _CONGRUENCE = re.compile(
     r"(.+?)\\equiv(?![a-zA-Z])(.+?)\(?\s*(?:\\p?mod(?![a-zA-Z])|\\text\s*\{\s*mod\s*\})\s*\{?\s*(\d+)\s*\}?\s*\)?"
@@ -99,6 +101,8 @@ def shape(text: str, depth: int = 0) -> Shape:
     if len(parts) > 1:
         listed = _listed(parts, depth)
         return replace(listed, either=either) if isinstance(listed, Items) else listed
+    if _FOLLOWS.search(text):
+        return Value(text)
     if (congruence := _CONGRUENCE.fullmatch(text)) is not None:
         return _congruence(*congruence.groups())
     if (

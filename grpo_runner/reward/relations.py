@@ -11,8 +11,10 @@ from .listings import every
 from .normalize import squeeze
 from .regions import as_interval, region
 from .shapes import Items, Named, Relation, Shape, Value
-from .units import split_unit
+from .units import conversions, split_unit
 
+# The grammar would drop these: y' is not y, and x_8 no x
+_NO_EXPRESSION = re.compile(r"[#@&;'\"`?]|__|\\ldots|[-+]\s*[-+]|[0-9)]\s*_|\\text")
 _NO_NAMES = re.compile(r"\\(?:infty|frac|sqrt|pi|cdot|times|text)(?![a-zA-Z])")
 _WITHIN_BARS = re.compile(r"\|\s*([a-zA-Z])\b")
 
@@ -78,7 +80,12 @@ def equations(answer: tuple[str, str, str], gold: tuple[str, str, str], judge: J
         return False
     if [squeeze(side) for side in answer[1:]] == [squeeze(side) for side in gold[1:]]:
         return True
-    sides = [split_unit(side)[0] for side in (*answer[1:], *gold[1:])]
+    split = [split_unit(side) for side in (*answer[1:], *gold[1:])]
+    sides = [text for text, _ in split]
+    if any(1 not in conversions(split[at][1], split[at + 2][1], judge.policy.units) for at in (0, 1)):
+        return False  # 2x = 10 cm is not 2x = 10 m
+    if any(_NO_EXPRESSION.search(side) for side in sides):
+        return False
     if any(guards.refusal(side, guards.MAX_EXPRESSION) or not side.isascii() or UNDONE.search(side) for side in sides):
         return False
     if answer[0] == "mod":

@@ -15,7 +15,7 @@ WORDS: Mapping[str, str] = {
     "notation": "the two are compared as times, ratios or numerals of a base",
     "value": "the two are compared as values with their units",
     "words": "the two are compared as words",
-    "list": "lists and sets are compared element by element in any order, tuples and intervals in theirs",
+    "list": "lists, sets, tuples and intervals are compared element by element",
     "region": "the two are compared as sets of numbers",
     "matrix": "matrices are compared cell by cell",
     "relation": "equations and inequalities are compared as what they say of their unknown",

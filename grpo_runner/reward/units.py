@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from .numbers import WORDS
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -56,9 +58,14 @@ _CHANGES = (
     r"|thousands?|(?:m|b|tr)illions?|thirds?|(?:four|fif|six|seven|eigh|nin|ten|eleven|twelf|hundred|thousand)ths?"
     r"|times(?!\s*$|\s+(?:as|more|larger|less|per|a)\b)"
 )
+_NUMBER_WORDS = "|".join([*WORDS, "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety", "lakh", "crore"])
+_NO_UNITS = (
+    "never|none|nothing|cannot|impossible|undefined|wrong|incorrect|nope|except|excluding|excluded|error|guess|unless|mod"
+    "|modulo|choose|divided|raised|inverse|reciprocal|base|at least|at most|upwards|mille|ppm|point|exclusive|below"
+)
 _NOT_UNITS = re.compile(
     rf"^\s*(?:{_CHANGES})\b|\b(?:or|and|maybe|not|if|because|since|either|perhaps|possibly|is|are|then|when|where|for|with|but"
-    r"|to|no|yes|true|false|than|(?:m|b|tr)illion|thousand|hundred|dozen)\b"
+    rf"|{_NUMBER_WORDS}|{_NO_UNITS}|to|no|yes|true|false|than|(?:m|b|tr)illion|thousand|hundred|dozen)\b"
     r"|(?<!\^)(?<!\^-)(?<!\^\{)(?<!\^\{-)\d|[=<>?]",
     re.IGNORECASE,
 )

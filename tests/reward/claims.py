@@ -17,7 +17,7 @@ Check = Callable[..., Verdict]
 Claim = Callable[[Check, Any], None]
 
 
-def holds(claim: Claim, cases: SearchStrategy[Any], checker: Check = check, examples: int = 20, shrink: bool = True) -> None:  # fmt: skip
+def holds(claim: Claim, cases: SearchStrategy[Any], checker: Check = check, examples: int = 16, shrink: bool = True) -> None:  # fmt: skip
     """Try a claim about a checker on drawn cases, the same ones on every run."""
 
     @settings(
