@@ -155,7 +155,7 @@ def test_missing_data_file(capsys, tmp_path):
         ({"question": "2+2=?"}, "answer"),
         ({"question": "2+2=?", "answer": ""}, "q.jsonl:2"),
         ({"question": "", "answer": "4"}, "q.jsonl:2"),
-        ({"question": "2+2=?", "answer": ["1", "2"]}, "q.jsonl:2"),
+        ({"question": "2+2=?", "answer": ["1", ""]}, "q.jsonl:2"),
     ],
 )
 def test_bad_rows_are_named_by_file_and_line(capsys, tmp_path, line, names):
