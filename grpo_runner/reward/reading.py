@@ -29,7 +29,10 @@ _JOINING_TEXT = re.compile(
 )
 _WHOLE_TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
 _WORD = re.compile(r"(?<![\\a-zA-Z{])[a-zA-Z]{3,}")
-_COMMAND, _LETTER = re.compile(r"\\[a-zA-Z]+"), re.compile(r"[a-zA-Z]")
+_COMMAND = re.compile(
+    r"\\(?:frac|sqrt|pi|infty|cdot|times|div|pm|binom|circ|(?:arc)?(?:sin|cos|tan|cot|sec|csc)|log|ln|exp)(?![a-zA-Z])"
+)
+_LETTER = re.compile(r"[a-zA-Z]")  # of an unknown, once commands are taken off; \theta is one
 _FOLLOWS = re.compile(r"\\(?:implies|Rightarrow|rightarrow|to|iff|Leftrightarrow)(?![a-zA-Z])")
 _OR = re.compile(r"\bor\b", re.IGNORECASE)
 _CONGRUENCE = re.compile(

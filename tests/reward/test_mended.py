@@ -321,6 +321,9 @@ ANSWERS = [
     (r"2x=10\text{ cm}", "2x=10", RIGHT),
     ("5 miles", "5", RIGHT),
     ("x_1+x_2=5", "x_2+x_1=5", RIGHT),
+    (r"2\theta = \tan \theta", r"\tan \theta = 2\theta", RIGHT),
+    (r"2\theta = \tan \theta", r"\tan \theta = 3\theta", WRONG),
+    (r"\cos\theta = \sqrt{2} = 2", "2", WRONG),
 ]  # fmt: skip
 RESPONSES = [
     (r"The answer could be \boxed{8} but it could also be \boxed{9}.", "9", WRONG),
