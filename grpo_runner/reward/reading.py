@@ -34,6 +34,7 @@ _COMMAND = re.compile(
 )
 _LETTER = re.compile(r"[a-zA-Z]")  # of an unknown, once commands are taken off; \theta is one
 _FOLLOWS = re.compile(r"\\(?:implies|Rightarrow|rightarrow|to|iff|Leftrightarrow)(?![a-zA-Z])")
+_SIGNED = re.compile(r"\\(?:pm|mp)(?![a-zA-Z])")  # not \pmod
 _OR = re.compile(r"\bor\b", re.IGNORECASE)
 _CONGRUENCE = re.compile(
     r"(.+?)\\equiv(?![a-zA-Z])(.+?)\(?\s*(?:\\p?mod(?![a-zA-Z])|\\text\s*\{\s*mod\s*\})\s*\{?\s*(\d+)\s*\}?\s*\)?"
@@ -124,9 +125,9 @@ def shape(text: str, depth: int = 0) -> Shape:
         return Union(tuple(shape(_BARE_SET.sub(r"\\{\1\\}", part), depth + 1) for part, _ in parts))
     if text in ("\\emptyset", "\\{\\}", "\\{ \\}"):
         return Items("{}", ())
-    if (pair := enclosed(text)) is not None and not (pair[0] == "()" and "," in text and "\\pm" in text):
+    if (pair := enclosed(text)) is not None and not (pair[0] == "()" and "," in text and _SIGNED.search(text)):
         return _bracketed(*pair, text, depth)
-    if "\\pm" in text or "\\mp" in text:
+    if _SIGNED.search(text):
         return Items("", tuple(shape(sign, depth + 1) for sign in _signs(text)))
     if words is not None:
         return _wording(text)

@@ -1,10 +1,10 @@
 r"""Computer algebra for what no exact rule decides. The only module that imports sympy and math-verify.
 
-Expressions are parsed by math-verify's LaTeX grammar (no `eval`, no `parse_expr`: sympy's string parser executes what
-it reads). Equality is decided by value: both are evaluated to 60 digits at fixed points, so constants that agree to 40
-digits relative are equal, and small values never collapse as under math-verify's 6-digit rounding. Where an expression
-has no value (integrals, undefined operators) only the same tree is equal. Nothing here has a time limit. math-verify
-itself is asked under reward.equality=math_verify alone.
+Expressions are parsed by a LaTeX grammar (latex2sympy2_extended), with no `eval` and no `parse_expr`; sympy's reader of
+strings sees runs of digits alone, which the grammar took for numbers. Equality is decided by value: both are evaluated
+to 60 digits at fixed points, so constants that agree to 40 digits relative are equal, and small values never collapse
+as under math-verify's 6-digit rounding. Where an expression has no value (integrals, undefined operators) only the same
+tree is equal. Nothing here has a time limit. math-verify itself is asked under reward.equality=math_verify alone.
 """
 
 from __future__ import annotations

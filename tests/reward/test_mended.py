@@ -324,6 +324,9 @@ ANSWERS = [
     (r"2\theta = \tan \theta", r"\tan \theta = 2\theta", RIGHT),
     (r"2\theta = \tan \theta", r"\tan \theta = 3\theta", WRONG),
     (r"\cos\theta = \sqrt{2} = 2", "2", WRONG),
+    (r"3\pmod{7}", r"3 \pmod 7", RIGHT),
+    (r"4\pmod{7}", r"3 \pmod 7", WRONG),
+    (r"1\pm\sqrt2", r"1+\sqrt2,1-\sqrt2", RIGHT),
 ]  # fmt: skip
 RESPONSES = [
     (r"The answer could be \boxed{8} but it could also be \boxed{9}.", "9", WRONG),
