@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from . import guards
 from .expressions import expressions, rounds_to
@@ -29,6 +30,7 @@ from .relations import equations, relations
 from .shapes import Chained, Items, Matrix, Named, Relation, Rounded, Shape, Union, Value, Words
 from .units import conversions
 
+EXACT = Policy(percent="strict", decimal_tolerance=0.0, rounded_golds=False)
 _INTEGER = re.compile(r"0|-?[1-9][0-9]*")
 _SEVERAL = re.compile(r"[,;\[]|\\(?:pm|mp|cup|in|le|ge|text)(?![a-zA-Z])|[<>]|\bor\b|\band\b|\(")
 
@@ -127,7 +129,8 @@ def _equal(answer: Shape, gold: Shape, judge: Judge) -> bool:
     if isinstance(answer, Chained):
         *others, last = answer.parts
         # turned round, since a side may be left undone (2 + 3 = 5) where the last may not
-        return judge.equal(last, gold) and every([(last, other) for other in others], judge)
+        exactly = replace(judge, policy=EXACT)  # 5% = 5 and 0.33 = 1/3 are no equalities
+        return judge.equal(last, gold) and every([(last, other) for other in others], exactly)
     if isinstance(gold, Chained):
         return judge.equal(answer, gold.parts[-1])
     if isinstance(answer, Rounded):

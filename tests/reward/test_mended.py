@@ -327,6 +327,10 @@ ANSWERS = [
     (r"3\pmod{7}", r"3 \pmod 7", RIGHT),
     (r"4\pmod{7}", r"3 \pmod 7", WRONG),
     (r"1\pm\sqrt2", r"1+\sqrt2,1-\sqrt2", RIGHT),
+    (r"5\%=5", "5", WRONG),
+    (r"x=5\%=5", "5", WRONG),
+    (r"0.33=\frac13", r"\frac13", WRONG),
+    (r"50\%=0.5", "0.5", RIGHT),
 ]  # fmt: skip
 RESPONSES = [
     (r"The answer could be \boxed{8} but it could also be \boxed{9}.", "9", WRONG),
