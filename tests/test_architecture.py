@@ -34,7 +34,12 @@ ARROWS = {
     "evaluation": {"rollout", "reward"},
     "train": {"algorithm", "data", "prompts", "reward", "policy", "rollout", "tracking", "evaluation"},
     "lessons": {"algorithm", "policy", "tracking"},  # of policy only batch.minibatches: what was one optimizer batch
-    "grading": {"reward", "config", "lessons"},  # of lessons only show: the console, tables, text made safe to print
+    "grading": {
+        "reward",
+        "config",
+        "tracking",
+        "lessons",
+    },  # of lessons only show: the console, tables, text made safe to print
     "config": set(),
     "jobs": {"config", "train"},
     "cli": {"config", "helptext", "jobs", "lessons", "grading", "policy", "tracking"},

@@ -11,6 +11,7 @@ from rich.text import Text
 from ..errors import InputError
 from ..lessons.show import clean
 from ..reward import Grader, Policy, unreadable
+from ..reward.check import unboxed
 from ..reward.extract import Offer, offer
 from ..reward.rules import in_words
 from ..types import Status, Verdict
@@ -62,7 +63,7 @@ def _show(console: Console, verdict: Verdict, offered: Offer, golds: list[str], 
     for gold in golds:
         table.add_row("gold", _text(gold))
         if reads:
-            table.add_row("", Text(f"read as {clean(describe(gold))}", style="dim"))
+            table.add_row("", Text(f"read as {clean(describe(unboxed(gold)))}", style="dim"))
     table.add_row("rule", clean(in_words(verdict.rule)))
     if verdict.seconds >= 0.01:
         table.add_row("seconds", f"{verdict.seconds:.2f}")

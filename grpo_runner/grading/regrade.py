@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import validate
 from ..errors import InputError
 from ..reward import Grader, policy_of
+from ..tracking.texts import kept_steps, not_kept, read_texts
 from ..types import Verdict
 from .policies import changed
 from .progress import bar
@@ -20,8 +20,6 @@ from .words import Run
 if TYPE_CHECKING:
     from rich.console import Console
 
-_NAME = re.compile(r"step_(\d+)\.jsonl\.zst")
-_MOST_NAMED = 12
 BATCH = 128
 
 
@@ -50,7 +48,10 @@ def regrade(wanted: Run, console: Console) -> int:
     """Grade again and print what changed; 0 when nothing did, else 1. Raises InputError for what cannot be read."""
     from .regrade_view import show
 
-    config = validate.load(wanted.folder / "config.yaml")
+    file = wanted.folder / "config.yaml"
+    if not file.is_file():
+        raise InputError(f"{wanted.folder} is no run folder: it has no config.yaml.")
+    config = validate.load(file)
     policy = changed(policy_of(config.reward), wanted.overrides)
     steps = chosen(wanted.folder, wanted.step, config.tracking.completions_every)
     workers, deadline_s = wanted.workers or config.reward.workers, wanted.deadline_s or config.reward.deadline_s
@@ -58,7 +59,7 @@ def regrade(wanted: Run, console: Console) -> int:
     total = 0
     with bar(len(steps)) as shown, Grader(workers, deadline_s, policy) as grader:
         for place, step in enumerate(steps):
-            answers = read(wanted.folder, step)
+            answers = read_texts(wanted.folder, step, partial(_answer, step))
             for batch in _batches(answers):
                 found += changes(batch, grader.grade([(one.text, one.golds) for one in batch]))
                 total += len(batch)
@@ -76,34 +77,10 @@ def changes(answers: Sequence[Answer], verdicts: Sequence[Verdict]) -> list[Chan
 
 def chosen(folder: Path, step: int | None, every: int) -> list[int]:
     """The steps to grade. Raises InputError for one whose texts were not kept."""
-    found = (_NAME.fullmatch(path.name) for path in (folder / "completions").glob("step_*.jsonl.zst"))
-    steps = sorted(int(match[1]) for match in found if match)
-    if not steps:
-        raise InputError(f"{folder} holds no texts of any step (tracking.completions_every={every}).")
-    if step is None:
-        return steps
-    if step not in steps:
-        shown = ", ".join(map(str, steps[: _MOST_NAMED - 1]))
-        more = f", … to {steps[-1]} ({len(steps)} in all)" if len(steps) >= _MOST_NAMED else ""
-        raise InputError(
-            f"The texts of step {step} were not kept (tracking.completions_every={every}). "
-            f"Steps of {folder} with texts: {shown}{more}."
-        )
-    return [step]
-
-
-def read(folder: Path, step: int) -> list[Answer]:
-    """The answers of a step in the order of (slot, sample). Raises InputError for a damaged file."""
-    import zstandard
-
-    path = folder / "completions" / f"step_{step:06d}.jsonl.zst"
-    try:
-        text = zstandard.ZstdDecompressor().decompress(path.read_bytes()).decode("utf-8")
-        # JSON may hold U+2028 and its like as they are: only a line feed ends a row
-        answers = [_answer(step, json.loads(line)) for line in text.split("\n") if line]
-    except (OSError, zstandard.ZstdError, MemoryError, RecursionError, ValueError, LookupError, TypeError):
-        raise InputError(f"{path}: not readable as the answers of a step; the file was damaged or changed.") from None
-    return sorted(answers, key=lambda one: (one.slot, one.sample))
+    steps = kept_steps(folder, every)
+    if step is not None and step not in steps:
+        raise not_kept(folder, step, every)
+    return steps if step is None else [step]
 
 
 def _answer(step: int, row: Mapping[str, Any]) -> Answer:

@@ -212,6 +212,8 @@ def _check_override(word: str) -> None:
     keys = [f"reward.{name}" for name in POLICY_KEYS]
     if flag := {"reward.deadline_s": "--deadline", "reward.workers": "--workers"}.get(key):
         raise InputError(f'"{word}" changes no verdict. For this command take {flag}.')
+    if key.startswith("reward.") and key[len("reward.") :] in ("parts", "function", "truncated", "overlong_buffer"):
+        raise InputError(f'"{word}" changes the reward, and no verdict. Leave it out.')
     if key not in keys:
         own = key.rpartition(".")[2]  # the key alone: every key of the group begins alike, and would be near
         close = (

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +19,10 @@ from ..objectives import REFERENCES, Objective, beside, budget_of
 from ..policy.batch import minibatches
 from ..schema import RunConfig
 from ..tracking import read_questions
+from ..tracking.texts import kept_steps, not_kept, read_texts
 from . import figures, tokens
 from .show import one_line
 
-_NAME = re.compile(r"step_(\d+)\.jsonl\.zst")
-_MOST_SHOWN = 12
 RUN = "this run"  # the label of an objective that has no name of its own here
 
 
@@ -85,8 +82,10 @@ def read(folder: Path, number: int | None) -> StepRecord:
     """The record of a step. Raises InputError where the step's texts were not kept, or the files cannot be read."""
     config = validate.load(folder / "config.yaml")
     plug_in(config.advantage, config.loss_norm)
-    rows = _rows(_file(folder, number, config))
-    assert number is not None  # _file names the kept steps otherwise
+    every = config.tracking.completions_every
+    if number is None or number not in kept_steps(folder, every):
+        raise not_kept(folder, number, every)
+    rows = read_texts(folder, number, _checked)
     size = _group_size(rows, folder, number)
     counted = [tokens.included(row) for row in rows]
     rewards = [row["reward"] if wanted else math.nan for row, wanted in zip(rows, counted, strict=True)]
@@ -133,50 +132,8 @@ def weigh_all(config: RunConfig, step: int, rewards_QG: Tensor, lengths_N: Tenso
     ]
 
 
-def kept(folder: Path) -> list[int]:
-    """The steps whose texts a run folder holds."""
-    found = (_NAME.fullmatch(path.name) for path in (folder / "completions").glob("step_*.jsonl.zst"))
-    return sorted(int(match[1]) for match in found if match)
-
-
-def _file(folder: Path, number: int | None, config: RunConfig) -> Path:
-    steps = kept(folder)
-    if number in steps:
-        return folder / "completions" / f"step_{number:06d}.jsonl.zst"
-    every = config.tracking.completions_every
-    if not steps:
-        raise InputError(f"{folder} holds no texts of any step (tracking.completions_every={every}).")
-    shown = ", ".join(map(str, steps if len(steps) <= _MOST_SHOWN else steps[: _MOST_SHOWN - 1]))
-    more = f", … to {steps[-1]} ({len(steps)} in all)" if len(steps) > _MOST_SHOWN else ""
-    said = f"The texts of step {number} were not kept" if number is not None else "--step is missing"
-    raise InputError(f"{said} (tracking.completions_every={every}). Steps of {folder} with texts: {shown}{more}.")
-
-
-def _rows(path: Path) -> list[dict[str, Any]]:
-    import zstandard
-
-    try:
-        text = zstandard.ZstdDecompressor().decompress(path.read_bytes()).decode("utf-8")
-        # JSON may hold U+2028 and its like as they are: only a line feed ends a row
-        rows = [json.loads(line) for line in text.split("\n") if line]
-        for row in rows:
-            _check(row)
-    except (
-        OSError,
-        zstandard.ZstdError,
-        MemoryError,
-        RecursionError,
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-    ):
-        raise InputError(f"{path}: not readable as the answers of a step; the file was damaged or changed.") from None
-    return sorted(rows, key=lambda row: (row["slot"], row["sample"]))
-
-
-def _check(row: Mapping[str, Any]) -> None:
-    """Raises one of several errors where a row is not an answer."""
+def _checked(row: dict[str, Any]) -> dict[str, Any]:
+    """The row; raises one of several errors where it is not an answer."""
     places, texts = ("slot", "sample", "tokens"), ("question_id", "question", "completion", "status")
     if not all(type(row[key]) is int for key in places) or not all(isinstance(row[key], str) for key in texts):
         raise ValueError
@@ -187,6 +144,7 @@ def _check(row: Mapping[str, Any]) -> None:
             tokens.number(figure)
     tokens.included(row)
     tokens.read(row)
+    return row
 
 
 def _group_size(rows: Sequence[Mapping[str, Any]], folder: Path, number: int) -> int:

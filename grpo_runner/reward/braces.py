@@ -10,7 +10,9 @@ _FUNCTIONS = "sin cos tan cot sec csc log ln exp arcsin arccos arctan sinh cosh 
 # Behind a number, upright letters are a unit: 18\,\mathrm{m}, 5\,\mathrm{m/s}, 9\,\mathrm{min}; 2\mathrm{i} is none
 _NUMBER_BEFORE = re.compile(r"[\d})]\s*$")
 _FACTOR = r"[a-zA-Z]{1,4}(?:\^\{?-?\d\}?)?"
-_UNIT_LETTERS = re.compile(rf"(?:[mgshlLNJWVAKCF]|min|{_FACTOR}(?:\s*(?:/|\s|\\cdot)\s*{_FACTOR})+)")
+_UNIT_LETTERS = re.compile(
+    rf"(?:[mgshlLNJWVAKCF]|[mgshlL]\^\{{?-?\d\}}?|min|{_FACTOR}(?:\s*(?:/|\s|\\cdot)\s*{_FACTOR})+)"
+)
 _PURE_WORDS = re.compile(r"[a-zA-Z][a-zA-Z .,'/^{}\d-]*")
 MOST_NESTED = 40  # commands within each other's arguments; deeper ones stay as they are
 

@@ -77,7 +77,7 @@ def decide(
                 return Verdict(Status.ERROR, shown(answers), shown_golds(golds), f"unreadable gold: {why}")
         if not golds:
             return Verdict(Status.ERROR, shown(answers), None, "unreadable gold: there is none")
-        status, rule = _judged(answers, tuple(map(_unboxed, golds)), policy, compare)
+        status, rule = _judged(answers, tuple(map(unboxed, golds)), policy, compare)
     except NeedsAlgebra:
         return None
     except Exception as error:  # no text that a model can write may end a training run
@@ -155,7 +155,7 @@ def unreadable(gold: str) -> str | None:
 def _unreadable(gold: str) -> str | None:
     if not isinstance(gold, str):
         return f"it is {type(gold).__name__}, not text"
-    gold = _unboxed(gold).strip()
+    gold = unboxed(gold).strip()
     if gold.isdigit():
         return None if len(gold) <= guards.MAX_DIGITS else f"a number of more than {guards.MAX_DIGITS} digits"
     if not gold:
@@ -183,7 +183,8 @@ def _unreadable(gold: str) -> str | None:
     return None
 
 
-def _unboxed(gold: str) -> str:
+def unboxed(gold: str) -> str:
+    """A gold without the one box that it may stand in."""
     if "boxed" not in gold:
         return gold
     boxes = offer(gold, "box").answers

@@ -18,7 +18,7 @@ UNDONE = re.compile(
     r"|\\frac\s*\{\s*d\s*\}\s*\{\s*d\s*[a-zA-Z]\s*\}"
 )
 _SCRIPTS = re.compile(r"[\^_]\s*(?:\{[^{}]*\}|-?\d+|\\?\w)")
-_SIDE_BY_SIDE = re.compile(r"[\d}]\s+\d")  # two numbers are no product
+_SIDE_BY_SIDE = re.compile(r"[\d}]\s+\d")  # two numbers are no product; two powers are, and pass as letters
 _INVERSE = re.compile(r"[fgh]\s*\^\s*(?:\{\s*-1\s*\}|-1)\s*\(")  # f^{-1}(x) is not 1/f(x)
 _SUBSCRIPTED = re.compile(r"[0-9)]\s*_")
 
@@ -83,7 +83,7 @@ def _hopeless(answer: str, gold: str) -> bool:
 
 
 def _side_by_side(text: str) -> bool:
-    return bool(_SIDE_BY_SIDE.search(_SCRIPTS.sub("", text)))
+    return bool(_SIDE_BY_SIDE.search(_SCRIPTS.sub("v", text)))
 
 
 def variables(text: str) -> set[str]:

@@ -86,6 +86,8 @@ _BRACED_FRACTION = re.compile(r"(?<=\d)\s*\{(\\frac\{\d+\}\{\d+\})\}")
 _LARGE = re.compile(r"(?<=\d)\s*(?:(\\text\s*\{\s*)|\s)(thousand|million|billion|trillion)\b\s*")
 _TIMES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _PARAMETER = re.compile(r",?\s*(?:\\text\s*\{[^{}]*\}\s*)?\(?\s*([kmn])\s*\\in\s*\\mathbb\s*\{[ZN]\}\s*\)?$")
+# Wide space between two values: there are two of them
+_APART = re.compile(r"(?<=[\d})])\s*\\q?quad(?![a-zA-Z])\s*(?=-?\d|\\(?:[dt]?frac|sqrt|pi)(?![a-zA-Z]))")
 _BASE = re.compile(r"_\s*\{?\s*\(\s*(\d+)\s*\)\s*\}?")
 _DOLLARS = re.compile(r"(?<!\\)\$((?:\\.|[^$\\])*)(?<!\\)\$")
 _ENDS_IN_MIDDLE = re.compile(r"(?:[,;=+-]|\b(?:and|or|to|plus|minus))$")  # "$5 and $6" are two amounts
@@ -143,7 +145,7 @@ def tidy(text: str) -> str:
         return text
     if "\\" in text or "~" in text:
         text = _LAYOUT.sub("", _DECORATION.sub("", text))
-        text = _COMMAND.sub(_command, text)
+        text = _COMMAND.sub(_command, _APART.sub(" , ", text))
         text = _GROUPED_THOUSANDS.sub(",", text).replace("\\!", "")
         text = _SPACE_COMMAND.sub(" ", text)
         text = _TEXT_COMMAND.sub(r"\\text", _OPERATOR_NAME.sub(r"\\\1 ", text))

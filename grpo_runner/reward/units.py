@@ -69,7 +69,7 @@ _NOT_UNITS = re.compile(
     r"|(?<!\^)(?<!\^-)(?<!\^\{)(?<!\^\{-)\d|[=<>?]",
     re.IGNORECASE,
 )
-_ONE_LETTER = re.compile(r"\s*[mgshlLNJWVACF]\s*")  # a lone letter in text that is a unit
+_ONE_LETTER = re.compile(r"\s*[mgshlLNJWVACF](?:\s*\^\s*-?\d)?\s*")  # a lone letter in text that is a unit
 _TEXT_UNIT = re.compile(
     r"(?:\\cdot\s*)?\\text\s*\{([^{}]*)\}\s*(?:\^\s*\{?(-?\d)\}?)?\s*(?:/\s*\\text\s*\{([^{}]*)\}\s*(?:\^\s*\{?(\d)\}?)?)?\s*$"
 )

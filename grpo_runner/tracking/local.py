@@ -9,11 +9,11 @@ from typing import Any
 from ..errors import InputError
 from ..files import disk_errors, write_atomic
 from ..schema import RunConfig
-from . import jsonl
+from . import jsonl, texts
 from .base import Row, Tracker
 from .questions import JOURNAL, PARQUET, QuestionLog, read_questions
 
-METRICS, EVALS, PROBE, COMPLETIONS = "metrics.jsonl", "evals.jsonl", "probe.jsonl", "completions"
+METRICS, EVALS, PROBE = "metrics.jsonl", "evals.jsonl", "probe.jsonl"
 # each NAME.png, and the key NAME in W&B
 PICTURES = ("progress", "weights", "weight_by_length", "cumulative_weight", "probe")
 PAGE = "charts.html"
@@ -184,9 +184,8 @@ class LocalTracker(Tracker):
         check_record(config, first)
         with disk_errors(self._dir):
             self._dir.mkdir(parents=True, exist_ok=True)
-            for path in (self._dir / COMPLETIONS).glob("step_*.jsonl.zst"):
-                number = path.name.removeprefix("step_").split(".")[0]
-                if number.isdecimal() and int(number) >= first:
+            for number, path in texts.files(self._dir).items():
+                if number >= first:
                     path.unlink()
             if first == 0:
                 for name in (PROBE, PAGE, *map(picture, PICTURES)):
@@ -210,7 +209,7 @@ class LocalTracker(Tracker):
             return
         import zstandard
 
-        path = self._dir / COMPLETIONS / f"step_{step:06d}.jsonl.zst"
+        path = texts.file_of(self._dir, step)
         data = zstandard.ZstdCompressor(level=6).compress(jsonl.encode(rows))
         with disk_errors(path):
             path.parent.mkdir(exist_ok=True)

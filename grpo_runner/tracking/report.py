@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from . import jsonl
 from .base import Row
-from .local import COMPLETIONS, EVALS, METRICS, PAGE, PROBE, probe_rows
+from .local import EVALS, METRICS, PAGE, PROBE, probe_rows
 from .questions import PARQUET
+from .texts import COMPLETIONS
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -74,7 +74,7 @@ def test_help_wins_over_everything():
         (". beta=0.1", '"beta=0.1" changes no verdict.'),
         (". reward.unit=ignored", '"reward.unit=ignored" changes no verdict. Did you mean "reward.units"?'),
         (". units=ignored", 'Did you mean "reward.units"?'),
-        (". reward.truncated=keep", '"reward.truncated=keep" changes no verdict.'),
+        (". reward.truncated=keep", '"reward.truncated=keep" changes the reward, and no verdict.'),
         (". reward.deadline_s=3", "For this command take --deadline."),
     ],
 )

@@ -331,6 +331,11 @@ ANSWERS = [
     (r"x=5\%=5", "5", WRONG),
     (r"0.33=\frac13", r"\frac13", WRONG),
     (r"50\%=0.5", "0.5", RIGHT),
+    (r"\frac34\quad\frac43", "1", WRONG),
+    (r"1\quad\sqrt2", r"\sqrt2", WRONG),
+    (r"2^6\cdot3^5\cdot5^4", r"2^6 3^5 5^4", RIGHT),
+    (r"5\,\mathrm{m^2}", "5", RIGHT),
+    (r"x=1,\quad y=2", "x=1,y=2", RIGHT),
 ]  # fmt: skip
 RESPONSES = [
     (r"The answer could be \boxed{8} but it could also be \boxed{9}.", "9", WRONG),
