@@ -146,15 +146,17 @@ def decide_with_algebra(answers: tuple[str, ...], golds: tuple[str, ...], policy
     return Verdict(verdict.status, verdict.extracted, verdict.gold_value, verdict.rule + ALGEBRA)
 
 
-def unreadable(gold: str) -> str | None:
-    """Why a gold cannot be used, or None. Data loading refuses such rows by name; grading calls them errors."""
-    return _unreadable(gold)
+def unreadable(gold: Gold) -> str | None:
+    """Why a gold, or one of several, cannot be used; None when all can. Data loading refuses such rows by name."""
+    try:
+        golds = golds_of(gold)
+    except TypeError as error:
+        return str(error)
+    return next((why for one in golds if (why := _unreadable(one)) is not None), None if golds else "there is none")
 
 
 @lru_cache(maxsize=65_536)
 def _unreadable(gold: str) -> str | None:
-    if not isinstance(gold, str):
-        return f"it is {type(gold).__name__}, not text"
     gold = unboxed(gold).strip()
     if gold.isdigit():
         return None if len(gold) <= guards.MAX_DIGITS else f"a number of more than {guards.MAX_DIGITS} digits"

@@ -40,7 +40,12 @@ def same(answer: str, gold: str, algebra: Algebra | None = None, policy: Policy 
     answer, gold = answer.strip(), gold.strip()
     if answer == gold:
         return bool(answer), "identical" if answer else "empty"
-    if not policy.numeric_tolerance and _INTEGER.fullmatch(answer) and _INTEGER.fullmatch(gold):
+    if (
+        not policy.numeric_tolerance
+        and len(answer) <= guards.MAX_LENGTH
+        and _INTEGER.fullmatch(answer)
+        and _INTEGER.fullmatch(gold)
+    ):
         return False, "integer"
     if len(answer) > 20 * guards.MAX_LENGTH:
         return False, f"refused: longer than {guards.MAX_LENGTH} characters"

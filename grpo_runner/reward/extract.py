@@ -183,13 +183,15 @@ def _from_boxes(text: str, boxes: list[tuple[int, int, str]], which: str) -> Off
         offered = [box for box in boxes if not _DENIED.search(text[max(0, box[0] - _HEDGE_LENGTH) : box[0]])]
         if not offered or _ANOTHER_BEHIND.match(text[offered[-1][1] :][:_HEDGE_LENGTH]):
             return _NOTHING
-        boxes, chosen = offered, offered[-1:]
+        boxes, chosen, differing = offered, offered[-1:], 0
         for earlier in reversed(boxes[:-1]):
             start, end, _ = earlier
             before, after = text[max(0, start - _HEDGE_LENGTH) : start], text[chosen[-1][1] :][:_HEDGE_LENGTH]
             if not (_alternative(before, text[end : chosen[-1][0]]) or _SECOND.search(after)):
                 break
-            if len(chosen) == _MOST_OFFERED:
+            if earlier[2] != chosen[-1][2]:  # a box that is said again is one offer
+                differing += 1
+            if differing == _MOST_OFFERED:
                 return _NOTHING
             chosen.append(earlier)
         chosen.reverse()

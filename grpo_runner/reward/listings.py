@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from .judge import Judge, NeedsAlgebra
 from .regions import as_unions, region
-from .shapes import Items, Matrix, Relation, Shape, Union, Value, Words
+from .shapes import Items, Matrix, Named, Relation, Shape, Union, Value, Words
 
 
 def collections(answer: Shape, gold: Shape, judge: Judge) -> bool:
@@ -26,6 +26,8 @@ def collections(answer: Shape, gold: Shape, judge: Judge) -> bool:
         if isinstance(answer, Value) and (listed := _as_list(answer.text)) is not None and gold.brackets in ("", "{}"):
             return collections(listed, gold, judge)
         return gold.brackets == "{}" and len(gold.items) == 1 and judge.equal(answer, gold.items[0])
+    if gold.brackets == "()" and (named := _by_name(answer)) is not None:
+        answer = named
     loose = ("", "{}")
     if answer.brackets in loose and gold.brackets in loose:
         if judge.policy.lists == "unordered":
@@ -38,6 +40,14 @@ def collections(answer: Shape, gold: Shape, judge: Judge) -> bool:
     elif answer.brackets != gold.brackets and not (answer.brackets == "" and gold.brackets == "()"):
         return False
     return len(answer.items) == len(gold.items) and every(zip(answer.items, gold.items, strict=True), judge)
+
+
+def _by_name(one: Items) -> Items | None:
+    """y = 3, x = 2 as the point (2, 3); None for what is no list of values of different names."""
+    names = [item.label for item in one.items if isinstance(item, Named)]
+    if one.brackets or len(set(names)) < len(one.items):
+        return None
+    return Items("", tuple(sorted(one.items, key=lambda item: item.label if isinstance(item, Named) else "")))
 
 
 def _conditions(one: Shape) -> bool:

@@ -336,6 +336,9 @@ ANSWERS = [
     (r"2^6\cdot3^5\cdot5^4", r"2^6 3^5 5^4", RIGHT),
     (r"5\,\mathrm{m^2}", "5", RIGHT),
     (r"x=1,\quad y=2", "x=1,y=2", RIGHT),
+    ("y=3, x=2", "(3,2)", WRONG),
+    ("y=3, x=2", "(2,3)", RIGHT),
+    ("x=2, y=3", "(2,3)", RIGHT),
 ]  # fmt: skip
 RESPONSES = [
     (r"The answer could be \boxed{8} but it could also be \boxed{9}.", "9", WRONG),
@@ -413,6 +416,11 @@ def test_answers(grader: Grader) -> None:
 
 def test_responses(grader: Grader) -> None:
     assert wrongly(grader, RESPONSES) == []
+
+
+def test_a_box_that_is_said_again_and_again_is_one_answer(grader: Grader) -> None:
+    many = " or ".join(rf"\boxed{{{n}}}" for n in range(20))
+    assert wrongly(grader, [(r"\boxed{5} " * 40, "5", RIGHT), (many, "19", WRONG)]) == []
 
 
 def test_every_gold_is_itself(grader: Grader) -> None:

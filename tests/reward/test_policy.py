@@ -11,7 +11,7 @@ import pytest
 from grpo_runner import checks
 from grpo_runner.config import compose
 from grpo_runner.errors import InputError
-from grpo_runner.reward import Grader, Policy, check, policy_of
+from grpo_runner.reward import Grader, Policy, check, policy_of, unreadable
 from grpo_runner.reward.policy import CHOICES
 from grpo_runner.reward.rules import in_words
 from grpo_runner.schema import RewardConfig
@@ -99,6 +99,11 @@ def test_golds_may_be_numbers_and_nothing_else() -> None:
     for gold in (None, True, [None], {"5": 1}, b"5"):
         with pytest.raises(TypeError, match="a gold is a text, a number, or a list of those, not"):
             check(r"\boxed{5}", gold)  # type: ignore[arg-type]
+
+
+def test_unreadable_takes_the_golds_that_check_takes() -> None:
+    assert unreadable(4) is None and unreadable(["4", 0.5]) is None
+    assert unreadable(["4", "see figure"]) and unreadable([]) and unreadable(None)  # type: ignore[arg-type]
 
 
 def test_no_gold_or_an_unreadable_one_among_several_is_an_error() -> None:
