@@ -172,7 +172,9 @@ class OptimConfig:
     warmup_steps: Natural
     updates_per_rollout: Count
     minibatch: Literal["whole", "response", "group"]
-    microbatch_tokens: Count
+    microbatch_tokens: Count | Literal["auto"]
+    packing: bool
+    fused: bool
 
 
 @dataclass(frozen=True, config=_STRICT)

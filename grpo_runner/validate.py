@@ -49,6 +49,8 @@ LATER: dict[str, Any] = {
     "tracking.probe_every": 0,
     "tracking.probe": ["grpo", "dr_grpo", "no_std", "no_length_norm"],
     "entropy_bonus": 0.0,
+    "optim.packing": False,
+    "optim.fused": False,
 }
 
 

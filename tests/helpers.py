@@ -30,7 +30,23 @@ def tiny_llama(seed: int = 0, vocab: int = 13, dtype: torch.dtype = torch.float6
                 pad_token_id=0,
             )
         )
-    return model.to(dtype).eval()
+    return (in_double(model) if dtype is torch.float64 else model.to(dtype)).eval()
+
+
+def in_double(model: torch.nn.Module) -> torch.nn.Module:
+    """The model in float64 throughout: transformers' norms of these families would go through float32."""
+    model = model.double()
+    for module in model.modules():
+        if type(module).__name__.endswith("RMSNorm"):
+            module.__class__ = _double(type(module))
+    return model
+
+
+def _double(kind: type) -> type:
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon))
+
+    return type(kind.__name__, (kind,), {"forward": forward})
 
 
 def random_groups(questions: int, group_size: int, seed: int = 0, vocab: int = 13, longest: int = 9) -> list[Group]:

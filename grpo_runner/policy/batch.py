@@ -79,6 +79,21 @@ class Batch:
         if piece:
             yield torch.tensor(piece)
 
+    def packed_microbatches(self, rows: Tensor, tokens: int) -> Iterator[Tensor]:
+        """Cut rows into pieces of at most `tokens` tokens (at least one row), a group's rows and its prompt together."""
+        piece: list[int] = []
+        size, last = 0, -1
+        for row in sorted(rows.tolist(), key=lambda row: (int(self.groups_N[row]), row)):
+            group, own = int(self.groups_N[row]), len(self.completions[row]) - 1
+            more = own + (len(self.prompts[row]) if group != last else 0)
+            if piece and size + more > tokens:
+                yield torch.tensor(piece)
+                piece, size, more = [], 0, own + len(self.prompts[row])
+            piece.append(row)
+            size, last = size + more, group
+        if piece:
+            yield torch.tensor(piece)
+
     def pad(self, rows: Tensor, pad_id: int, device: torch.device) -> Padded:
         """Collate rows. Masks come from lengths, never from token values: pad may be the EOS."""
         indices = rows.tolist()

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from .batch import Batch
-from .logprobs import completion_logprobs
 from .update import Trainer, differentiated
 
 Vector = list[Tensor]  # one tensor a trainable parameter
@@ -62,10 +61,9 @@ def _gradients(trainer: Trainer, batch: Batch, rows: Tensor, weights_KNT: Tensor
     live = weights_KNT.abs().sum(dim=(0, 2)) > 0
     place = {row: line for line, row in enumerate(rows.tolist())}
     with torch.enable_grad(), differentiated(trainer.model), trainer.dropout_draws("probe", step, slot):
-        for piece in batch.microbatches(rows[live], trainer.config.optim.microbatch_tokens):
-            padded = batch.pad(piece, trainer.pad_id, trainer.device)
+        for piece in trainer.score.cut(batch, rows[live], trainer.budget.tokens):
             with trainer.precision():
-                logprobs_BT = completion_logprobs(trainer.model, padded, trainer.config.temperature)
+                logprobs_BT, _ = trainer.score(batch, piece)
             lines = [place[row] for row in piece.tolist()]
             for number, (vector, k) in enumerate(zip(sums, distinct, strict=True)):
                 pull_BT = weights_KNT[k][lines, : logprobs_BT.shape[1]].to(logprobs_BT)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -13,12 +14,14 @@ from torch import Tensor, nn
 from .. import rng
 from ..algorithm import reward_penalty
 from ..errors import NonFiniteError
-from ..schema import OptimConfig, RunConfig
+from ..schema import RunConfig
 from .batch import Batch
-from .logprobs import completion_logprobs, logprobs_and_entropy
+from .budget import MicrobatchBudget
 from .loss import Given, loss_of
 from .models import trainable
+from .optimizer import NotFinite, Stepper
 from .reference import Reference
+from .scorer import Scorer
 from .tally import Tally, TokenRecord
 
 
@@ -47,26 +50,52 @@ class Update:
     tokens: TokenRecord | None = None
 
 
-def learning_rate(config: OptimConfig, update: int, total: int) -> float:
-    """Rate of one optimizer step (from 0) out of `total`: warm-up, then constant, linear or cosine to 0."""
-    if update < config.warmup_steps:
-        return config.lr * (update + 1) / config.warmup_steps
-    left = 1 - (update - config.warmup_steps) / max(1, total - config.warmup_steps)
-    shapes = {"constant": 1.0, "linear": left, "cosine": 0.5 * (1 + math.cos(math.pi * (1 - left)))}
-    return config.lr * shapes[config.schedule]
+@dataclass(frozen=True)
+class _Work:
+    """One rollout's update: the rows, their weights and norms (N, T), and the log-probabilities made beforehand.
+
+    old_NT: None with a single optimizer step, where the policy is the old one; else filled for the rows of the first
+    optimizer step as that goes over them. reference_NT: None without a KL term in the loss.
+    """
+
+    batch: Batch
+    weights_NT: Tensor
+    norm_NT: Tensor
+    old_NT: Tensor | None
+    reference_NT: Tensor | None
+    step: int
 
 
 class Trainer:
-    """Owns the optimizer and changes the policy's trainable parameters in place."""
+    """Owns the optimizer and changes the policy's trainable parameters in place.
 
-    def __init__(self, model: nn.Module, pad_id: int, config: RunConfig, device: torch.device, autocast: bool) -> None:
+    say: where a lower micro-batch after a lack of memory is told.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        pad_id: int,
+        config: RunConfig,
+        device: torch.device,
+        autocast: bool,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self.model, self.pad_id, self.config, self.device, self.autocast = model, pad_id, config, device, autocast
         self.named = trainable(model)
-        optim = config.optim
-        self.optimizer = torch.optim.AdamW(
-            self.named.values(), lr=optim.lr, betas=optim.betas, eps=optim.eps, weight_decay=optim.weight_decay
-        )
+        updates = config.steps * config.optim.updates_per_rollout
+        self.stepper = Stepper(self.named, config.optim, updates, device)
+        self.optimizer = self.stepper.adamw
         self.reference = Reference(model, config) if config.beta.value > 0 else None
+        self.score = self.score_reference = self.scorer(model)
+        if self.reference is not None and self.reference.model is not model:  # a second model, in full fine-tuning
+            self.score_reference = self.scorer(self.reference.model)
+        packed = self.score.decoder is not None
+        self.budget = MicrobatchBudget(config.optim.microbatch_tokens, model, device, packed, say)
+
+    def scorer(self, model: nn.Module) -> Scorer:
+        """Log-probabilities under `model` as it stands."""
+        return Scorer(model, self.pad_id, self.device, self.config.temperature, self.config.optim.packing)
 
     def update(
         self,
@@ -88,20 +117,26 @@ class Trainer:
         wanted_N = (norm_NT if everywhere else weights_NT).abs().sum(1) > 0
         rows = wanted_N.nonzero().squeeze(1)
         reference_NT = self._scores(batch, rows, reference) if reference else None
-        old_NT = self._scores(batch, rows, None) if len(minibatches) > 1 else None
+        old_NT = None
+        if len(minibatches) > 1:
+            # the first optimizer step's own pass gives the old log-probabilities of its rows, unless dropout is in it
+            given = [] if self._drops_out() else minibatches[0].tolist()
+            old_NT = self._scores(batch, torch.tensor([row for row in rows.tolist() if row not in set(given)]), None)
+        work = _Work(batch, weights_NT, norm_NT, old_NT, reference_NT, step)
 
         tally = Tally(batch.mask_NT.shape, record)
         norms: list[float] = []
         rate = self.config.optim.lr
         for number, minibatch in enumerate(minibatches):
-            rate = self._set_rate(step * len(minibatches) + number)
+            rate = self.stepper.set_rate(step * len(minibatches) + number)
             minibatch = minibatch[wanted_N[minibatch]]
             if len(minibatch) == 0:
                 continue
-            with differentiated(self.model), self.dropout_draws("dropout", step, number):
-                for piece in batch.microbatches(minibatch, self.config.optim.microbatch_tokens):
-                    self._backward(batch, piece, weights_NT, norm_NT, old_NT, reference_NT, step, tally)
-            norms.append(self._optimizer_step(batch, minibatch, step))
+            tally = self._accumulate(work, minibatch, number, tally)
+            try:
+                norms.append(self.stepper.step())
+            except NotFinite as what:
+                raise _non_finite(str(what), batch, minibatch, step) from None
         return Update(
             kl=tally.mean("kl") if reference else None,
             kl_N=tally.kl_N / tally.tokens_N if reference else None,
@@ -144,85 +179,64 @@ class Trainer:
         moves = self.reference is not None and self.config.beta.refresh_every > 0
         return self.reference.state() if self.reference is not None and moves else {}
 
-    def _backward(
-        self,
-        batch: Batch,
-        piece: Tensor,
-        weights_NT: Tensor,
-        norm_NT: Tensor,
-        old_NT: Tensor | None,
-        reference_NT: Tensor | None,
-        step: int,
-        tally: Tally,
-    ) -> None:
-        """Add the gradient of one micro-batch. Weights carry the whole batch's norm, so the sums simply add up."""
-        padded = batch.pad(piece, self.pad_id, self.device)
-        mask_BT, entropy_BT = padded.completion_mask, None
-        width_T = mask_BT.shape[1]
+    def _accumulate(self, work: _Work, minibatch: Tensor, number: int, tally: Tally) -> Tally:
+        """Leave the gradient of one minibatch in `.grad`; gives the tally with what was seen.
+
+        Weights carry the whole batch's norm, so that the sums over micro-batches simply add up. Where memory runs out
+        the minibatch begins again with half the tokens: what half a backward pass has added must not be counted.
+        """
+        while True:
+            seen = copy.deepcopy(tally)
+            try:
+                with differentiated(self.model), self.dropout_draws("dropout", work.step, number):
+                    for piece in self.score.cut(work.batch, minibatch, self.budget.tokens):
+                        self._backward(work, piece, number == 0, seen)
+                return seen
+            except torch.OutOfMemoryError:
+                self.stepper.drop_gradients()
+                self.budget.halve()
+
+    def _backward(self, work: _Work, piece: Tensor, first: bool, tally: Tally) -> None:
+        """Add the gradient of one micro-batch. first: no optimizer step of this rollout was made yet."""
         with self.precision():
-            if self.config.entropy_bonus > 0:
-                logprobs_BT, entropy_BT = logprobs_and_entropy(self.model, padded, self.config.temperature)
-                entropy_BT = entropy_BT.masked_fill(~mask_BT, 0.0)
-            else:
-                logprobs_BT = completion_logprobs(self.model, padded, self.config.temperature)
-        logprobs_BT = logprobs_BT.masked_fill(~mask_BT, 0.0)
+            logprobs_BT, entropy_BT = self.score(work.batch, piece, self.config.entropy_bonus > 0)
+        width_T = logprobs_BT.shape[1]
 
         def here(values_NT: Tensor) -> Tensor:
             return values_NT[piece, :width_T].to(logprobs_BT)
 
+        old_BT = logprobs_BT.detach()  # before the first step the ratio is 1 and carries the gradient alone
+        if work.old_NT is not None:
+            if first and not self._drops_out():
+                work.old_NT[piece, :width_T] = old_BT.to("cpu", work.old_NT.dtype)
+            old_BT = here(work.old_NT)
         given = Given(
             logprobs=logprobs_BT,
-            # with a single update the old policy is the policy: the ratio is 1 and carries the gradient alone
-            old=here(old_NT) if old_NT is not None else logprobs_BT.detach(),
-            sampled=here(batch.sampled_NT),
-            weights=here(weights_NT),
-            norm=here(norm_NT),
-            mask=mask_BT,
-            reference=here(reference_NT) if reference_NT is not None else None,
+            old=old_BT,
+            sampled=here(work.batch.sampled_NT),
+            weights=here(work.weights_NT),
+            norm=here(work.norm_NT),
+            mask=work.batch.mask_NT[piece, :width_T].to(self.device),
+            reference=here(work.reference_NT) if work.reference_NT is not None else None,
             entropy=entropy_BT,
         )
         loss = loss_of(given, self.config)
         # the ratios are looked at by themselves: where a weight is 0, an infinite ratio makes no infinite loss
         if not all(torch.isfinite(values).all() for values in (loss.value, loss.ratio, loss.importance)):
-            raise _non_finite("loss or ratio", batch, piece, step)
+            raise _non_finite("loss or ratio", work.batch, piece, work.step)
         if tally.record is not None:
             logprobs_BT.register_hook(lambda gradient: tally.keep_tokens(piece, given, loss, gradient, self.config))
         loss.value.backward()
         tally.add(piece, given, loss)
 
-    def _optimizer_step(self, batch: Batch, rows: Tensor, step: int) -> float:
-        """Clip, check, step; gives the gradient's norm before clipping.
-
-        The parameters are looked at too: a step of finite gradients can overflow, and must not reach a checkpoint.
-        """
-        limit = self.config.optim.max_grad_norm
-        norm = float(nn.utils.clip_grad_norm_(self.named.values(), limit if limit is not None else math.inf))
-        if not math.isfinite(norm):
-            self.optimizer.zero_grad(set_to_none=True)
-            raise _non_finite("gradient", batch, rows, step)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        if not torch.isfinite(nn.utils.get_total_norm(self.named.values())):
-            raise _non_finite("policy after the optimizer step", batch, rows, step)
-        return norm
-
-    def _set_rate(self, update: int) -> float:
-        optim = self.config.optim
-        rate = learning_rate(optim, update, self.config.steps * optim.updates_per_rollout)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        return rate
-
     @torch.no_grad()
     def _scores(self, batch: Batch, rows: Tensor, reference: Reference | None) -> Tensor:
         """(N, T) log-probabilities under the reference, or under the policy as it stands; 0 outside the mask."""
         scores_NT = torch.zeros(batch.mask_NT.shape, dtype=torch.float64)
-        model = reference.model if reference else self.model
+        score = self.score_reference if reference else self.score
         with reference.active() if reference else nullcontext(), self.precision():
-            for piece in batch.microbatches(rows, self.config.optim.microbatch_tokens):
-                padded = batch.pad(piece, self.pad_id, self.device)
-                values_BT = completion_logprobs(model, padded, self.config.temperature)
-                values_BT = values_BT.masked_fill(~padded.completion_mask, 0.0)
+            for piece in score.cut(batch, rows, self.budget.tokens):
+                values_BT, _ = score(batch, piece)
                 scores_NT[piece, : values_BT.shape[1]] = values_BT.double().cpu()
         return scores_NT
 
@@ -242,19 +256,11 @@ class Trainer:
 
     def state(self) -> dict[str, Tensor]:
         """The optimizer's tensors by '<parameter>.<slot>', for safetensors."""
-        return {
-            f"{name}.{slot}": value.detach().cpu().contiguous()
-            for name, parameter in self.named.items()
-            for slot, value in self.optimizer.state.get(parameter, {}).items()
-        }
+        return self.stepper.state()
 
     def load_state(self, tensors: dict[str, Tensor]) -> None:
         """Inverse of `state`."""
-        for key, value in tensors.items():
-            name, slot = key.rsplit(".", 1)
-            parameter = self.named[name]
-            # AdamW keeps its step counter on the CPU
-            self.optimizer.state[parameter][slot] = value if slot == "step" else value.to(parameter.device)
+        self.stepper.load_state(tensors)
 
 
 @contextmanager

@@ -229,6 +229,7 @@ def test_the_update_is_the_same_however_the_reference_is_held(sft):
     by_model = Trainer(adapted(), 0, CONFIG, CPU, autocast=False)
     by_model.reference.lora = False  # from here on its model is called as it is
     by_model.reference.model = as_started(changed(CONFIG, lora__adapter=str(sft[0])))
+    by_model.score_reference = by_model.scorer(by_model.reference.model)
     found, expected = one_update(by_folder), one_update(by_model)
     assert found.kl == pytest.approx(expected.kl, rel=1e-9)
     for name, value in by_folder.named.items():

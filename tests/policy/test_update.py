@@ -16,7 +16,9 @@ from grpo_runner.errors import NonFiniteError
 from grpo_runner.policy.batch import Batch, minibatches
 from grpo_runner.policy.logprobs import completion_logprobs, logprobs_and_entropy
 from grpo_runner.policy.models import attach_lora
-from grpo_runner.policy.update import Trainer, differentiated, learning_rate
+from grpo_runner.policy.optimizer import learning_rate
+from grpo_runner.policy.scorer import Scorer
+from grpo_runner.policy.update import Trainer, differentiated
 from grpo_runner.train import loop
 from tests.helpers import changed, random_groups, tiny_llama
 
@@ -190,8 +192,10 @@ def test_pb032_without_weight_nothing_moves_not_even_moments():
 
 
 def test_rows_of_zero_weight_are_not_computed_when_beta_is_zero(monkeypatch):
-    seen, pad = [], Batch.pad
-    monkeypatch.setattr(Batch, "pad", lambda self, rows, *rest: seen.append(rows) or pad(self, rows, *rest))
+    seen, call = [], Scorer.__call__
+    monkeypatch.setattr(
+        Scorer, "__call__", lambda self, b, rows, *rest: seen.append(rows) or call(self, b, rows, *rest)
+    )
     batch = Batch.of(random_groups(2, 4))
     advantages_N = torch.tensor([1.0, -1, 1, -1, 0, 0, 0, 0])
     gradients(changed(CONFIG, beta__value=0.0), lora_model(), batch, advantages_N, "sequence_mean")
@@ -204,8 +208,10 @@ def test_rows_of_zero_weight_are_not_computed_when_beta_is_zero(monkeypatch):
 @pytest.mark.parametrize("config", [CONFIG, changed(CONFIG, beta__value=0.0, entropy_bonus=0.1)], ids=["kl", "entropy"])
 def test_excluded_rows_are_never_computed(monkeypatch, config):
     """Not with a KL or an entropy in the loss either, where rows without advantage have a gradient."""
-    seen, pad = [], Batch.pad
-    monkeypatch.setattr(Batch, "pad", lambda self, rows, *rest: seen.append(rows) or pad(self, rows, *rest))
+    seen, call = [], Scorer.__call__
+    monkeypatch.setattr(
+        Scorer, "__call__", lambda self, b, rows, *rest: seen.append(rows) or call(self, b, rows, *rest)
+    )
     batch, parts = Batch.of(random_groups(2, 4)), [torch.arange(8)]
     mask = batch.mask_NT.clone()
     mask[[1, 6]] = False

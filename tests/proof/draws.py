@@ -297,6 +297,7 @@ def trainer_identity(draws, seed=0):
             entropy_bonus=bonus,
             temperature=temperature,
             optim__microbatch_tokens=int(draw.choice([1, 30, 10_000])),
+            optim__packing=number % 2 == 0,
         )
         rewards = random_exclusion(draw, random_rewards(draw, questions, size))
         included = ~np.isnan(rewards.reshape(-1))

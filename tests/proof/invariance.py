@@ -41,6 +41,9 @@ class Cut(Batch):
     sizes = (ROWS,)
     left = right = 0
 
+    def packed_microbatches(self, rows, tokens):
+        return self.microbatches(rows, tokens)
+
     def microbatches(self, rows, tokens):
         sizes, start = itertools.cycle(self.sizes), 0
         while start < len(rows):
@@ -67,14 +70,14 @@ class Cut(Batch):
 class Gradients:
     """Holds a policy away from its reference and from the policy that sampled; gives gradients without moving it."""
 
-    def __init__(self):
+    def __init__(self, packing):
         self.model = tiny_llama(3)
         reference = tiny_llama(4).requires_grad_(False)
         draw = np.random.default_rng(0)
         self.old = tiny_llama(3)
         shaken(self.old, draw, 0.05)
         shaken(reference, draw, 0.05)
-        self.reference, self.config = reference, base_config()
+        self.reference, self.config = reference, changed(base_config(), optim__packing=packing)
         self.groups = random_groups(QUESTIONS, SIZE)
         mask = Cut.of(self.groups).mask_NT
         self.sampled = torch.tensor(draw.uniform(-3.0, -2.0, tuple(mask.shape))) * mask
@@ -109,7 +112,7 @@ class Gradients:
         )
         trainer = Trainer(self.model, 0, config, CPU, autocast=False)
         if estimator:
-            trainer.reference.model = self.reference
+            trainer.score_reference = trainer.scorer(self.reference)
         everything = torch.tensor([row for row in range(len(batch.completions)) if row not in excluded])
         mask = batch.mask_NT.clone()
         mask[list(excluded)] = False
@@ -121,19 +124,19 @@ class Gradients:
                 caught.append(torch.cat([p.grad.flatten().clone() for p in trainer.named.values()]))
 
         trainer.optimizer.step = catch
-        # a second, empty step: so that the trainer scores the policy that sampled, here another one
+        # a first, empty step: so that the trainer scores the policy that sampled, here another one
         trainer._scores = lambda b, r, ref, scores=trainer._scores: self._behind(trainer, scores, b, r, ref)
-        trainer.update(batch, [everything if rows is None else rows, everything[:0]], weights, norm, step=0)
+        trainer.update(batch, [everything[:0], everything if rows is None else rows], weights, norm, step=0)
         return caught[0]
 
     def _behind(self, trainer, scores, batch, rows, reference):
         if reference is not None:
             return scores(batch, rows, reference)
-        trainer.model = self.old
+        now, trainer.score = trainer.score, trainer.scorer(self.old)
         try:
             return scores(batch, rows, None)
         finally:
-            trainer.model = self.model
+            trainer.score = now
 
 
 def difference(found, expected):

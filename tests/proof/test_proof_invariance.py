@@ -10,9 +10,9 @@ from tests.proof.invariance import BUDGET, EXCLUDED, ROWS, SHARE, Gradients, cas
 BOUND = 1e-9
 
 
-@pytest.fixture(scope="module")
-def gradients():
-    return Gradients()
+@pytest.fixture(scope="module", params=[True, False], ids=["packed", "padded"])
+def gradients(request):
+    return Gradients(packing=request.param)
 
 
 @pytest.mark.parametrize("case", cases(), ids=label)

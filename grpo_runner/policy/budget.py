@@ -1,0 +1,77 @@
+"""How many tokens a micro-batch may have: as configured, or as many as free memory holds; half of it after each failure."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..errors import MachineError
+
+# More than this brings no speed: the matrix products are large enough, and a CPU's caches hold less of what is kept.
+MOST = {"cpu": 2048, "cuda": 65536}
+# What the estimate leaves free: the allocator's own needs, and what the estimate does not know of.
+SHARE = 0.6
+
+
+class MicrobatchBudget:
+    """tokens: the present limit. It only ever falls, and each fall is said once."""
+
+    def __init__(
+        self, setting: int | str, model: Any, device: torch.device, packed: bool, say: Callable[[str], None]
+    ) -> None:
+        self.say = say
+        self.tokens = setting if isinstance(setting, int) else automatic(model, device, packed)
+
+    def halve(self) -> None:
+        """After memory ran out. Raises MachineError at a single token, where a smaller piece cannot be had."""
+        if self.tokens <= 1:
+            raise MachineError(
+                "The update of a single answer does not fit into memory.\n"
+                "model.gradient_checkpointing=true, a smaller max_new_tokens or dtype=bfloat16 need less."
+            ) from None
+        self.tokens //= 2
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        self.say(f"out of memory in the update: going on with micro-batches of {self.tokens} tokens")
+
+
+def automatic(model: Any, device: torch.device, packed: bool) -> int:
+    """Tokens that free memory holds by `bytes_a_token`, at least 256 and at most what still brings speed."""
+    fit = int(
+        SHARE * free_memory(device) / bytes_a_token(model.config, model.dtype.itemsize, packed, checkpoints(model))
+    )
+    return max(256, min(fit, MOST.get(device.type, 8192)))
+
+
+def bytes_a_token(config: Any, item: int, packed: bool, checkpointing: bool) -> int:
+    """What a token keeps for the backward pass, in bytes.
+
+    A packed layer keeps, in numbers of the model's type, its two sums and two normed inputs (4 h), q, k and v, what was
+    attended, and gate and up (2 f); transformers' and PEFT's layers about twice that. With gradient checkpointing a layer
+    keeps its input alone, and one layer at a time the rest. The head: a vector of 4 h bytes, or its logits in float32,
+    twice. The sizes that a model does not state are taken as Llama's.
+    """
+    h, layers = config.hidden_size, config.num_hidden_layers
+    heads = getattr(config, "num_attention_heads", 1)
+    width = getattr(config, "head_dim", None) or h // heads
+    kv_heads = getattr(config, "num_key_value_heads", None) or heads
+    f = getattr(config, "intermediate_size", None) or 4 * h
+    layer = (4 * h + (2 * heads + 2 * kv_heads) * width + 2 * f) * item * (1 if packed else 2)
+    body = layers * h * item + layer if checkpointing else layers * layer
+    return body + (4 * h if packed else 8 * config.vocab_size)
+
+
+def checkpoints(model: Any) -> bool:
+    """Whether gradient checkpointing is on."""
+    return any(getattr(module, "gradient_checkpointing", False) for module in model.modules())
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes."""
+    if device.type == "cuda":
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return torch.cuda.mem_get_info(device)[0] + cached
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

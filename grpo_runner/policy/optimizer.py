@@ -1,0 +1,82 @@
+"""AdamW over the trainable parameters: its rate, one checked step, and its state for checkpoints."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from ..schema import OptimConfig
+
+
+def learning_rate(config: OptimConfig, update: int, total: int) -> float:
+    """Rate of one optimizer step (from 0) out of `total`: warm-up, then constant, linear or cosine to 0."""
+    if update < config.warmup_steps:
+        return config.lr * (update + 1) / config.warmup_steps
+    left = 1 - (update - config.warmup_steps) / max(1, total - config.warmup_steps)
+    shapes = {"constant": 1.0, "linear": left, "cosine": 0.5 * (1 + math.cos(math.pi * (1 - left)))}
+    return config.lr * shapes[config.schedule]
+
+
+class NotFinite(ArithmeticError):
+    """What was not finite, in words."""
+
+
+class Stepper:
+    """AdamW (Loshchilov & Hutter 2019) on `named`, which it changes in place. total: optimizer steps of the run."""
+
+    def __init__(self, named: dict[str, nn.Parameter], config: OptimConfig, total: int, device: torch.device) -> None:
+        self.named, self.config, self.total = named, config, total
+        self.adamw = torch.optim.AdamW(
+            named.values(),
+            lr=config.lr,
+            betas=config.betas,
+            eps=config.eps,
+            weight_decay=config.weight_decay,
+            fused=config.fused and device.type in ("cpu", "cuda"),
+        )
+
+    def set_rate(self, update: int) -> float:
+        """The rate for optimizer step `update` of the run, from 0."""
+        rate = learning_rate(self.config, update, self.total)
+        for group in self.adamw.param_groups:
+            group["lr"] = rate
+        return rate
+
+    def drop_gradients(self) -> None:
+        """Forget what backward passes have added."""
+        self.adamw.zero_grad(set_to_none=True)
+
+    def step(self) -> float:
+        """Clip, check, step; gives the gradient's norm before clipping. Raises NotFinite.
+
+        The parameters are looked at too: a step of finite gradients can overflow, and must not reach a checkpoint.
+        """
+        limit = self.config.max_grad_norm
+        norm = float(nn.utils.clip_grad_norm_(self.named.values(), limit if limit is not None else math.inf))
+        if not math.isfinite(norm):
+            self.drop_gradients()
+            raise NotFinite("gradient")
+        self.adamw.step()
+        self.drop_gradients()
+        if not torch.isfinite(nn.utils.get_total_norm(self.named.values())):
+            raise NotFinite("policy after the optimizer step")
+        return norm
+
+    def state(self) -> dict[str, Tensor]:
+        """The optimizer's tensors by '<parameter>.<slot>', for safetensors."""
+        return {
+            f"{name}.{slot}": value.detach().cpu().contiguous()
+            for name, parameter in self.named.items()
+            for slot, value in self.adamw.state.get(parameter, {}).items()
+        }
+
+    def load_state(self, tensors: dict[str, Tensor]) -> None:
+        """Inverse of `state`."""
+        for key, value in tensors.items():
+            name, slot = key.rsplit(".", 1)
+            parameter = self.named[name]
+            # plain AdamW keeps its step counter on the CPU, the fused one beside the parameter
+            stays = slot == "step" and not self.config.fused
+            self.adamw.state[parameter][slot] = value if stays else value.to(parameter.device)

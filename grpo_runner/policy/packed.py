@@ -1,0 +1,158 @@
+"""Log-probabilities from packed rows: no padding, each group's prompt once, the head at the completions alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import torch
+from torch import Tensor
+
+from .attention import Attention, Span, blocks, fused
+from .batch import Batch
+from .decoder import Decoder, Layer, Shape
+from .kernels import add_norm, linears, rms, rotate_half, swiglu_down, token_logprobs
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Rows of a rollout as one line of M tokens: for each group its prompt, then its completions without their ends.
+
+    The last token of a completion predicts nothing that was sampled, and is left out. ids, positions: (M,).
+    sources: (R,) which of the M predicts each sampled token; targets: (R,) those tokens; lines, columns: (R,) their
+    places in (B, T). kept: (K,) the tokens whose hidden state is used, sources without repetition; use: (R,) into kept.
+    """
+
+    ids: Tensor
+    positions: Tensor
+    spans: tuple[Span, ...]
+    kept: Tensor
+    use: Tensor
+    targets: Tensor
+    lines: Tensor
+    columns: Tensor
+    shape: tuple[int, int]
+
+
+def pack(batch: Batch, rows: Tensor, device: torch.device) -> Packed:
+    """rows: in any order; a group whose rows are not next to each other has its prompt several times."""
+    ids: list[Tensor] = []
+    positions: list[Tensor] = []
+    spans: list[Span] = []
+    sources: list[Tensor] = []
+    at = 0
+    for _, members in groupby(rows.tolist(), key=lambda row: int(batch.groups_N[row])):
+        group = list(members)
+        prompt, lengths = batch.prompts[group[0]], [len(batch.completions[row]) - 1 for row in group]
+        spans.append(_span(at, len(prompt), lengths, device))
+        ids.append(prompt)
+        positions.append(torch.arange(len(prompt)))
+        last, at = at + len(prompt) - 1, at + len(prompt)
+        for row, length in zip(group, lengths, strict=True):
+            ids.append(batch.completions[row][:-1])
+            positions.append(torch.arange(len(prompt), len(prompt) + length))
+            sources.append(torch.cat([torch.tensor([last]), torch.arange(at, at + length)]))
+            at += length
+    lengths_B = [len(source) for source in sources]
+    kept, use = torch.cat(sources).unique(return_inverse=True)
+    parts = (
+        torch.cat(ids),
+        torch.cat(positions),
+        kept,
+        use,
+        torch.cat([batch.completions[row] for row in rows.tolist()]),
+        torch.arange(len(sources)).repeat_interleave(torch.tensor(lengths_B)),
+        torch.cat([torch.arange(length) for length in lengths_B]),
+    )
+    ids_M, positions_M, kept, use, targets, lines, columns = (part.to(device) for part in parts)
+    shape = (len(sources), max(lengths_B))
+    return Packed(ids_M, positions_M, tuple(spans), kept, use, targets, lines, columns, shape)
+
+
+def _span(start: int, prompt: int, lengths: Sequence[int], device: torch.device) -> Span:
+    width, rows = max(lengths), len(lengths)
+    places = None
+    if min(lengths) < width:
+        places = torch.cat([torch.arange(length) + line * width for line, length in enumerate(lengths)]).to(device)
+    return Span(start, prompt, rows, width, sum(lengths), places)
+
+
+def packed_logprobs(
+    decoder: Decoder, packed: Packed, temperature: float, entropy: bool
+) -> tuple[Tensor, Tensor | None]:
+    """((B, T) log-probabilities, (B, T) entropies in nats or None), float32, 0 where a row has no token."""
+    hidden = forward(decoder, decoder.layers(), packed.ids, packed.positions, packed.spans)
+    hidden = rms(hidden[packed.kept], decoder.body.norm)[packed.use]
+    found = token_logprobs(hidden, decoder.head, packed.targets, temperature, entropy)
+    logprobs, entropies = (
+        None if values is None else values.new_zeros(packed.shape).index_put((packed.lines, packed.columns), values)
+        for values in found
+    )
+    assert logprobs is not None
+    return logprobs, entropies
+
+
+def forward(
+    decoder: Decoder,
+    layers: Sequence[Layer],
+    ids: Tensor,
+    positions: Tensor,
+    spans: Sequence[Span],
+    keep: list[tuple[Tensor, Tensor]] | None = None,
+    attend: Attention | None = None,
+) -> Tensor:
+    """(M, hidden) before the last norm. keep: takes each layer's keys (rotated) and values, (M, kv heads, width)."""
+    x = decoder.embed(ids)
+    cos, sin = decoder.rotary(positions, x)
+    attend = attend or (blocks if x.device.type == "cpu" else fused)
+    for layer in layers:
+        if decoder.checkpointing and torch.is_grad_enabled():
+            from torch.utils.checkpoint import checkpoint
+
+            x = checkpoint(_layer, x, layer, decoder.shape, cos, sin, spans, attend, keep, use_reentrant=False)
+        else:
+            x = _layer(x, layer, decoder.shape, cos, sin, spans, attend, keep)
+    return x
+
+
+def _layer(
+    x: Tensor,
+    layer: Layer,
+    shape: Shape,
+    cos: Tensor,
+    sin: Tensor,
+    spans: Sequence[Span],
+    attend: Attention,
+    keep: list[tuple[Tensor, Tensor]] | None,
+) -> Tensor:
+    x, normed = add_norm(x, None, layer.input_norm)
+    q, k, v = heads(linears(normed, layer.qkv), layer, shape)
+    if keep is not None:
+        keep.append((rotate(k, cos, sin), v))
+    attended = attend(q, k, v, cos, sin, spans).flatten(1)
+    (delta,) = linears(attended, [layer.output])
+    x, normed = add_norm(x, delta, layer.post_norm)
+    gate, up = halves(linears(normed, layer.gate_up))
+    return x + swiglu_down(gate, up, layer.down)
+
+
+def heads(outputs: Sequence[Tensor], layer: Layer, shape: Shape) -> tuple[Tensor, Tensor, Tensor]:
+    """q, k and v as (M, heads, width), normed where the model does so."""
+    parts = outputs[0].split(shape.splits, dim=-1) if len(outputs) == 1 else outputs
+    q, k, v = (part.unflatten(-1, (-1, shape.width)) for part in parts)
+    return (
+        rms(q, layer.q_norm) if layer.q_norm is not None else q,
+        rms(k, layer.k_norm) if layer.k_norm is not None else k,
+        v,
+    )
+
+
+def halves(outputs: Sequence[Tensor]) -> Sequence[Tensor]:
+    """gate and up."""
+    return outputs[0].chunk(2, dim=-1) if len(outputs) == 1 else outputs
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotary embedding of (M, heads, width) by cos and sin (M, width)."""
+    return x * cos[:, None] + rotate_half(x) * sin[:, None]
