@@ -185,6 +185,7 @@ class RolloutConfig:
     top_p: Fraction
     top_k: Natural
     batch_rows: Count
+    merge_lora: bool
     dynamic_sampling: Natural
     when_short: Literal["smaller", "error"]
     importance: Literal["none", "token", "sequence"]

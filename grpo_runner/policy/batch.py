@@ -80,7 +80,7 @@ class Batch:
             yield torch.tensor(piece)
 
     def packed_microbatches(self, rows: Tensor, tokens: int) -> Iterator[Tensor]:
-        """Cut rows into pieces of at most `tokens` tokens (at least one row), a group's rows and its prompt together."""
+        """Pieces of at most `tokens` tokens (at least one row), a group's rows together and its prompt counted once."""
         piece: list[int] = []
         size, last = 0, -1
         for row in sorted(rows.tolist(), key=lambda row: (int(self.groups_N[row]), row)):

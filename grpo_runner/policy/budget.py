@@ -1,4 +1,4 @@
-"""How many tokens a micro-batch may have: as configured, or as many as free memory holds; half of it after each failure."""
+"""How many tokens a micro-batch may have: as configured, or as many as free memory holds; half after each failure."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def bytes_a_token(config: Any, item: int, packed: bool, checkpointing: bool) -> 
     """What a token keeps for the backward pass, in bytes.
 
     A packed layer keeps, in numbers of the model's type, its two sums and two normed inputs (4 h), q, k and v, what was
-    attended, and gate and up (2 f); transformers' and PEFT's layers about twice that. With gradient checkpointing a layer
-    keeps its input alone, and one layer at a time the rest. The head: a vector of 4 h bytes, or its logits in float32,
-    twice. The sizes that a model does not state are taken as Llama's.
+    attended, and gate and up (2 f); transformers' and PEFT's layers about twice that. With gradient checkpointing a
+    layer keeps its input alone, and one layer at a time the rest. The head: a vector of 4 h bytes, or its logits in
+    float32, twice. The sizes that a model does not state are taken as Llama's.
     """
     h, layers = config.hidden_size, config.num_hidden_layers
     heads = getattr(config, "num_attention_heads", 1)

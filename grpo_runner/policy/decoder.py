@@ -1,4 +1,4 @@
-"""The weights of a Llama-like model (Llama, SmolLM, Qwen2, Qwen2.5, Qwen3, Mistral) as our own forward passes read them.
+"""The weights of a Llama-like model (Llama, SmolLM, Qwen2 to Qwen3, Mistral) as our own forward passes read them.
 
 The forward passes of the update (`packed.py`) and of the native engine compute what the model's own `forward` computes;
 the weights stay in the modules that transformers and PEFT made, and are read anew for each pass.

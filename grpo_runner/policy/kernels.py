@@ -20,7 +20,7 @@ Grads = tuple[Tensor | None, ...]
 
 
 def add_norm(x: Tensor, delta: Tensor | None, norm: Any) -> tuple[Tensor, Tensor]:
-    """(x + delta, RMSNorm(x + delta)), (M, hidden) each (Zhang & Sennrich 2019, eq. 4). delta None: nothing is added."""
+    """(x + delta, RMSNorm(x + delta)), (M, hidden) each (Zhang & Sennrich 2019, eq. 4). delta None stands for 0."""
     weight = norm.weight
     if weight.requires_grad:
         total = x if delta is None else x + delta

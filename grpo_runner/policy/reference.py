@@ -26,7 +26,8 @@ class Reference:
 
     def __init__(self, policy: Any, config: RunConfig) -> None:
         self.policy, self.lora = policy, config.lora.enabled
-        self.model = policy if self.lora else copy.deepcopy(policy).requires_grad_(False)
+        # the copy stays trainable in name, so that it is computed as the policy is, to the last digit; none trains it
+        self.model = policy if self.lora else copy.deepcopy(policy)
         # LoRA: the tensors that stand in for the policy's own; None: the adapter is off
         self.held: dict[str, Tensor] | None = None
         if self.lora and config.beta.reference == "initial" and config.lora.adapter is not None:

@@ -1,4 +1,4 @@
-"""Log-probabilities of rows of a rollout: packed where our own forward pass knows the model, else padded through its own."""
+"""Log-probabilities of rows: packed where our own forward pass knows the model, else padded, through the model's."""
 
 from __future__ import annotations
 

@@ -71,12 +71,12 @@ def build(config: RunConfig, folder: Path, tracker: Tracker, say: Callable[[str]
         *(len(ids) + budget for ids in held_prompts.values()),
     ]
     position_note = positions(model.config, max(needed))
-    trainer = Trainer(model, tokenizer.pad_token_id, config, device, autocast)
+    trainer = Trainer(model, tokenizer.pad_token_id, config, device, autocast, say)
     checkpoints = Checkpoints(
         folder / "checkpoints", config.checkpoint.keep, "adapter" if config.lora.enabled else "policy"
     )
     start = restore(checkpoints, trainer, say)
-    engine = ENGINES[config.rollout.engine](model, tokenizer, eos_ids(model, tokenizer), config.rollout.batch_rows)
+    engine = ENGINES[config.rollout.engine](model, tokenizer, eos_ids(model, tokenizer), config.rollout, say)
     grader = closing.enter_context(Grader(config.reward.workers, config.reward.deadline_s, policy_of(config.reward)))
     grade = partial(_grade, grader)
     suite = Suite(

@@ -120,7 +120,7 @@ def test_full_fine_tuning_holds_a_copy():
     assert one_update(trainer).kl == pytest.approx(0, abs=1e-12)
     assert (scores(policy) - before).abs().max() > 0.01
     torch.testing.assert_close(of_reference(trainer.reference), before, rtol=0, atol=0)
-    assert not any(parameter.requires_grad for parameter in trainer.reference.model.parameters())
+    assert all(parameter.grad is None for parameter in trainer.reference.model.parameters())
 
 
 def test_the_penalty_in_the_reward_is_the_sum_of_k_over_each_response():
