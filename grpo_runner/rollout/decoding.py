@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ..policy.attention import Span
-from ..policy.decoder import Decoder, Layer, Projection
+from ..policy.decoder import Decoder, Layer, Projection, Shape
 from ..policy.kernels import add_norm, linears, rms, swiglu_down
-from ..policy.packed import forward, halves, heads, rotate
+from ..policy.packed import forward, halves, heads
+
+# Prompts up to this long are copied to each of their rows: one fused call of attention is then faster than products.
+# Keys and values of longer ones are shared, and read once a group.
+COPY_UP_TO = 128
 
 # Keys and values of one layer: (kv heads, tokens, width) each.
 Pair = tuple[Tensor, Tensor]
@@ -39,7 +44,7 @@ def prefill(decoder: Decoder, layers: Sequence[Layer], prompts: Sequence[Sequenc
     kept: list[Pair] = []
     hidden = forward(decoder, layers, ids, positions, spans, keep=kept)
     last = torch.tensor([span.start + span.prompt - 1 for span in spans], device=device)
-    logits = _product(rms(hidden[last], decoder.body.norm), decoder.head.weight, None)
+    logits = F.linear(rms(hidden[last], decoder.body.norm), decoder.head.weight)
     return [
         Prompt(
             span.prompt,
@@ -56,102 +61,133 @@ def _own(x: Tensor, span: Span) -> Tensor:
 
 
 class Cache:
-    """Keys and values of B rows in the order of their prompts, `counts[i]` rows of prompt i. room: own tokens a row."""
+    """Keys and values of B rows in the order of their prompts.
 
-    def __init__(self, decoder: Decoder, layers: Sequence[Layer], room: int) -> None:
-        self.decoder, self.layers, self.room, self.shape = decoder, layers, room, decoder.shape
+    room: own tokens a row, at most. longest: tokens of the longest prompt that will come.
+    """
+
+    def __init__(self, decoder: Decoder, layers: Sequence[Layer], room: int, longest: int) -> None:
+        self.decoder, self.layers, self.shape = decoder, layers, decoder.shape
         self.device, self.dtype = decoder.head.weight.device, decoder.head.weight.dtype
+        # own columns come after those of the copied prompt, which ends at `offset`
+        self.offset = longest if longest <= COPY_UP_TO else 0
+        self.columns = self.offset + room
         self.own: list[Pair] = [self._empty(0) for _ in layers]
         self.prompts: list[Pair] = []
 
     def _empty(self, rows: int) -> Pair:
-        size = (rows * self.shape.kv_heads, self.room, self.shape.width)
-        return torch.empty(size, device=self.device, dtype=self.dtype), torch.empty(
-            size, device=self.device, dtype=self.dtype
-        )
+        size = (rows * self.shape.kv_heads, self.columns, self.shape.width)
+        k, v = (torch.empty(size, device=self.device, dtype=self.dtype) for _ in range(2))
+        return k, v
 
-    def arrange(self, kept: Tensor, added: int, used: int, prompts: Sequence[Prompt], counts: Sequence[int]) -> None:
-        """Rows `kept` (their places so far, the first `used` of their own tokens) and after them `added` new ones.
+    def arrange(self, kept: Tensor, used: int, prompts: Sequence[Prompt], counts: Sequence[int], old: int) -> None:
+        """Keep rows `kept` (their places so far, with the first `used` of their own tokens), and have new ones after.
 
-        prompts, counts: of all rows together, in their order.
+        prompts, counts: of all rows together, in their order, `counts[i]` rows of prompts[i]; the first `old` of the
+        prompts are those of the kept rows.
         """
-        heads_ = self.shape.kv_heads
+        heads_, rows = self.shape.kv_heads, sum(counts)
         places = (kept[:, None] * heads_ + torch.arange(heads_, device=self.device)).flatten()
         for number, pair in enumerate(self.own):
-            self.own[number] = fresh = self._empty(len(kept) + added)
-            for new, old in zip(fresh, pair, strict=True):
-                new[: len(places), :used] = old[places, :used]
-        self._share(prompts, counts)
+            self.own[number] = self._empty(rows)
+            for new, before in zip(self.own[number], pair, strict=True):
+                new[: len(places), : self.offset + used] = before[places, : self.offset + used]
+        counts_Q = torch.tensor(counts, device=self.device)
+        lengths = torch.tensor([prompt.length for prompt in prompts], device=self.device)
+        self.lengths_B = lengths.repeat_interleave(counts_Q)
+        self.level = min(prompt.length for prompt in prompts) == max(prompt.length for prompt in prompts)
+        self.level &= prompts[0].length == self.offset or not self.offset
+        if self.offset:
+            self._copy(prompts[old:], counts[old:], len(places))
+        else:
+            self._share(prompts, counts)
+
+    def _copy(self, prompts: Sequence[Prompt], counts: Sequence[int], first: int) -> None:
+        """Into the columns up to `offset`, for the lines from `first` on."""
+        for number, pair in enumerate(self.own):
+            line = first
+            for prompt, count in zip(prompts, counts, strict=True):
+                size = count * self.shape.kv_heads
+                for table, values in zip(pair, prompt.layers[number], strict=True):
+                    at = table[line : line + size].unflatten(0, (count, -1))
+                    at[:, :, : self.offset - prompt.length] = 0  # never seen, but 0 · NaN would be
+                    at[:, :, self.offset - prompt.length : self.offset] = values
+                line += size
 
     def _share(self, prompts: Sequence[Prompt], counts: Sequence[int]) -> None:
         """Tables of the prompts, (prompts · kv heads, longest, width), and which rows belong to which."""
-        lengths = torch.tensor([prompt.length for prompt in prompts], device=self.device)
         longest, most = max(prompt.length for prompt in prompts), max(counts)
-        self.prompts = [
-            (
-                torch.cat([F.pad(prompt.layers[layer][0], (0, 0, 0, longest - prompt.length)) for prompt in prompts]),
-                torch.cat([F.pad(prompt.layers[layer][1], (0, 0, 0, longest - prompt.length)) for prompt in prompts]),
-            )
-            for layer in range(len(self.layers))
-        ]
+
+        def table(layer: int, which: int) -> Tensor:
+            return torch.cat([F.pad(p.layers[layer][which], (0, 0, 0, longest - p.length)) for p in prompts])
+
+        self.prompts = [(table(layer, 0), table(layer, 1)) for layer in range(len(self.layers))]
         counts_Q = torch.tensor(counts, device=self.device)
-        self.lengths_B = lengths.repeat_interleave(counts_Q)
-        ragged = min(counts) < most
-        firsts = counts_Q.cumsum(0) - counts_Q
-        column = torch.arange(int(counts_Q.sum()), device=self.device) - firsts.repeat_interleave(counts_Q)
+        firsts = (counts_Q.cumsum(0) - counts_Q).repeat_interleave(counts_Q)
+        rows = torch.arange(len(firsts), device=self.device)
         # places of the rows in (prompts, most rows), and the row at each of those places
-        self.places = torch.arange(len(counts), device=self.device).repeat_interleave(counts_Q) * most + column
+        self.places = torch.arange(len(counts), device=self.device).repeat_interleave(counts_Q) * most + rows - firsts
         self.rows_at = torch.zeros(len(counts) * most, dtype=torch.long, device=self.device)
-        self.rows_at[self.places] = torch.arange(len(column), device=self.device)
-        self.ragged, self.most = ragged, most
+        self.rows_at[self.places] = rows
+        self.ragged, self.most = min(counts) < most, most
+        lengths = torch.tensor([prompt.length for prompt in prompts], device=self.device)
         beyond = torch.arange(longest, device=self.device) >= lengths[:, None]
-        self.beyond_prompt = beyond[:, None, None] if min(prompt.length for prompt in prompts) < longest else None
+        self.beyond_prompt = None if self.level else beyond[:, None, None]
 
-    def step(self, ids: Tensor, lengths: Tensor, width: int, even: bool) -> Tensor:
-        """(B, V) logits after one more token of each row, which becomes its own token number `lengths` (B,).
+    def step(self, ids: Tensor, at: Tensor, width: int, even: bool) -> Tensor:
+        """(B, V) logits after one more token of each row, its own token number `at` (B,).
 
-        width: more than each of `lengths`; so many columns are looked at. even: all rows are at width - 1.
+        width: more than each of `at`; so many of the own tokens are looked at. even: all rows are at width - 1.
         """
-        decoder = self.decoder
+        decoder, shape = self.decoder, self.shape
         x = decoder.embed(ids)
-        cos, sin = decoder.rotary(self.lengths_B + lengths, x)
-        columns = torch.arange(width, device=self.device)
-        unseen = None if even else (columns > lengths[:, None])[:, None, None]
+        cos, sin = decoder.rotary(self.lengths_B + at, x)
+        tables = _tables(cos, sin, shape.heads, shape.kv_heads, shape.width**-0.5)
+        unseen = self._unseen(at, width, even)
         delta = None
         for number, layer in enumerate(self.layers):
-            x, normed = add_norm(x, delta, layer.input_norm)
-            q, k, v = heads(products(normed, layer.qkv), layer, self.shape)
-            self._write(number, rotate(k, cos, sin), v, lengths, width, even)
-            attended = self._attend(number, rotate(q, cos, sin).mul_(self.shape.width**-0.5), width, unseen)
-            x, normed = add_norm(x, products(attended, [layer.output])[0], layer.post_norm)
+            x, normed = _add_norm(x, delta, layer.input_norm)
+            q, k, v = _rotated(products(normed, layer.qkv), layer, shape, tables)
+            self._write(number, k, v, at, width, even)
+            attended = self._attend(number, q, width, unseen)
+            x, normed = _add_norm(x, products(attended, [layer.output])[0], layer.post_norm)
             gate, up = halves(products(normed, layer.gate_up))
             delta = _down(gate, up, layer.down)
-        _, normed = add_norm(x, delta, decoder.body.norm)
-        return _product(normed, decoder.head.weight, None)
+        _, normed = _add_norm(x, delta, decoder.body.norm)
+        return F.linear(normed, decoder.head.weight)
 
-    def _write(self, number: int, k: Tensor, v: Tensor, lengths: Tensor, width: int, even: bool) -> None:
+    def _unseen(self, at: Tensor, width: int, even: bool) -> Tensor | None:
+        """(B, 1, 1, columns) what is added to scores: -inf for columns that hold nothing of the row; None: all do."""
+        if even and (self.level or not self.offset):
+            return None
+        columns = torch.arange(-self.offset, width, device=self.device)
+        hidden = columns > at[:, None]
+        if self.offset:
+            hidden |= columns < -self.lengths_B[:, None]
+        return torch.zeros_like(hidden, dtype=self.dtype).masked_fill_(hidden, -torch.inf)[:, None, None]
+
+    def _write(self, number: int, k: Tensor, v: Tensor, at: Tensor, width: int, even: bool) -> None:
         for table, values in zip(self.own[number], (k, v), strict=True):
-            values = values.flatten(0, 1)
             if even:
-                table[:, width - 1] = values
+                table[:, self.offset + width - 1] = values.flatten(0, 1)
             else:
                 lines = torch.arange(len(table), device=self.device)
-                table[lines, lengths.repeat_interleave(self.shape.kv_heads)] = values
+                table[lines, self.offset + at.repeat_interleave(self.shape.kv_heads)] = values.flatten(0, 1)
 
     def _attend(self, number: int, q: Tensor, width: int, unseen: Tensor | None) -> Tensor:
         """(B, heads · width) from q (B, heads, width), scaled: softmax over the prompt's keys and the row's own."""
-        (Kp, Vp), (Ko, Vo) = self.prompts[number], self.own[number]
-        heads_, rows = self.shape.kv_heads, len(q)
-        own = q.reshape(rows * heads_, -1, self.shape.width)
-        of_own = torch.bmm(own, Ko[:, :width].transpose(1, 2)).view(rows, heads_, -1, width)
+        K, V = (table[:, : self.offset + width].unflatten(0, (len(q), -1)) for table in self.own[number])
+        q = q.unflatten(1, (self.shape.kv_heads, -1))
+        if self.offset:
+            return F.scaled_dot_product_attention(q, K, V, attn_mask=unseen, scale=1.0).reshape(len(q), -1)
+        Kp, Vp = self.prompts[number]
+        own = torch.matmul(q, K.transpose(2, 3))
         if unseen is not None:
-            of_own.masked_fill_(unseen, -torch.inf)
-        of_prompt = torch.bmm(self._by_prompt(q.view(rows, heads_, -1, self.shape.width)), Kp.transpose(1, 2))
-        scores = torch.cat([self._by_row(of_prompt, own.shape[1], masked=True), of_own], dim=-1)
-        probs = torch.softmax(scores, dim=-1)
-        first, rest = probs.split([Kp.shape[1], width], dim=-1)
-        made = torch.bmm(rest.flatten(0, 1), Vo[:, :width]).view(rows, heads_, -1, self.shape.width)
-        return (made + self._by_row(torch.bmm(self._by_prompt(first), Vp), own.shape[1], masked=False)).flatten(1)
+            own += unseen
+        prompt = self._by_row(torch.bmm(self._by_prompt(q), Kp.transpose(1, 2)), q.shape[2], masked=True)
+        first, rest = torch.cat([prompt, own], dim=-1).softmax(dim=-1).split([Kp.shape[1], width], dim=-1)
+        of_prompt = self._by_row(torch.bmm(self._by_prompt(first), Vp), q.shape[2], masked=False)
+        return (torch.matmul(rest, V) + of_prompt).reshape(len(q), -1)
 
     def _by_prompt(self, x: Tensor) -> Tensor:
         """(prompts · kv heads, most rows · queries, …) of (B, kv heads, queries, …)."""
@@ -165,6 +201,37 @@ class Cache:
             x = x.masked_fill(self.beyond_prompt[:, None], -torch.inf)
         x = x.transpose(1, 2).flatten(0, 1)
         return x[self.places] if self.ragged else x
+
+
+def _tables(cos: Tensor, sin: Tensor, heads: int, kv_heads: int, scale: float) -> Pair:
+    """(B, heads + kv heads, width) factors that rotate queries and keys at once, and scale the queries."""
+    sizes = cos.new_ones(heads + kv_heads)
+    sizes[:heads] = scale
+    first, second = sin.chunk(2, dim=-1)
+    turned = torch.cat([-first, second], dim=-1)
+    return cos[:, None] * sizes[:, None], turned[:, None] * sizes[:, None]
+
+
+def _rotated(outputs: Sequence[Tensor], layer: Layer, shape: Shape, tables: Pair) -> tuple[Tensor, Tensor, Tensor]:
+    """q, scaled, and k, both rotated, and v: (B, heads, width)."""
+    if len(outputs) == 1 and layer.q_norm is None:
+        both = outputs[0].unflatten(-1, (-1, shape.width))
+        qk, v = both[:, : -shape.kv_heads], both[:, -shape.kv_heads :]
+    else:
+        q, k, v = heads(outputs, layer, shape)
+        qk = torch.cat([q, k], dim=1)
+    cos, sin = tables
+    # a roll by half of the width exchanges the halves; the sign is in the table
+    qk = (qk * cos).addcmul_(qk.roll(shape.width // 2, dims=-1), sin)
+    return qk[:, : shape.heads], qk[:, shape.heads :], v
+
+
+def _add_norm(x: Tensor, delta: Tensor | None, norm: Any) -> tuple[Tensor, Tensor]:
+    """As `add_norm`, without gradients."""
+    if norm.weight.requires_grad or x.dtype is not torch.float32:
+        return add_norm(x, delta, norm)
+    x = x if delta is None else x + delta
+    return x, F.rms_norm(x, x.shape[-1:], norm.weight, norm.variance_epsilon)
 
 
 def products(x: Tensor, projections: Sequence[Projection]) -> list[Tensor]:

@@ -15,6 +15,9 @@ from ..errors import NonFiniteError
 from ..rng import generator
 from ..types import Completion, Finish, Group, Question
 
+# Entries of the vocabulary that are summed together before a token is looked for among them.
+BLOCK = 128
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -56,8 +59,10 @@ def choose(logits_BV: Tensor, uniforms_B: Tensor, sampling: Sampling) -> tuple[T
     """
     logprobs_BV = torch.log_softmax(logits_BV.float() / (sampling.temperature or 1.0), dim=1)
     probs_BV = logprobs_BV.exp()
-    # 0 · -inf: a vocabulary entry that a model rules out adds nothing; a NaN stays one, and is seen
-    entropy_B = -torch.where(probs_BV == 0, 0.0, probs_BV * logprobs_BV).sum(dim=1)
+    entropy_B = -torch.linalg.vecdot(probs_BV, logprobs_BV)
+    if entropy_B.isnan().any():
+        # 0 · -inf: a vocabulary entry that a model rules out adds nothing; a NaN stays one, and is seen
+        entropy_B = -torch.where(probs_BV == 0, 0.0, probs_BV * logprobs_BV).sum(dim=1)
     tokens_B = logits_BV.argmax(dim=1) if sampling.temperature == 0 else _invert(probs_BV, uniforms_B, sampling)
     return tokens_B, logprobs_BV.gather(1, tokens_B[:, None]).squeeze(1), entropy_B
 
@@ -71,12 +76,40 @@ def _invert(probs_BV: Tensor, uniforms_B: Tensor, sampling: Sampling) -> Tensor:
         # a token stays while the mass before it is below top_p, so that at least one does
         before_BV = probs_BV.cumsum(dim=1) - probs_BV
         probs_BV = probs_BV.masked_fill(before_BV >= sampling.top_p * probs_BV.sum(dim=1, keepdim=True), 0)
-    wide = torch.float32 if probs_BV.device.type == "mps" else torch.float64
-    mass_BV = probs_BV.to(wide).cumsum(dim=1)
-    # just under the total: rounding must not step past the last token that has any probability
-    targets_B1 = (uniforms_B.to(wide) * mass_BV[:, -1] * (1 - torch.finfo(wide).eps * 4))[:, None]
-    picked_B1 = torch.searchsorted(mass_BV, targets_B1, right=True).clamp(max=probs_BV.shape[1] - 1)
+    picked_B1 = _searched(probs_BV, uniforms_B)
     return (picked_B1 if order_BV is None else order_BV.gather(1, picked_B1)).squeeze(1)
+
+
+def _searched(probs_BV: Tensor, uniforms_B: Tensor) -> Tensor:
+    """(B, 1) the token at which the cumulative distribution reaches each uniform.
+
+    Over blocks, then inside one: a large vocabulary needs sums in double precision, and these are short.
+    """
+    wide = torch.float32 if probs_BV.device.type == "mps" else torch.float64
+    size = probs_BV.shape[1]
+    if size <= 2 * BLOCK:
+        return _place(probs_BV.to(wide), uniforms_B.to(wide)[:, None], relative=True)[0]
+    whole = size // BLOCK * BLOCK
+    sums = probs_BV[:, :whole].unflatten(1, (-1, BLOCK)).sum(dim=2)
+    if whole < size:
+        sums = torch.cat([sums, probs_BV[:, whole:].sum(dim=1, keepdim=True)], dim=1)
+    block_B1, left_B1 = _place(sums.to(wide), uniforms_B.to(wide)[:, None], relative=True)
+    columns = block_B1 * BLOCK + torch.arange(BLOCK, device=probs_BV.device)
+    inside = probs_BV.gather(1, columns.clamp(max=size - 1)).to(wide).masked_fill_(columns >= size, 0)
+    return block_B1 * BLOCK + _place(inside, left_B1, relative=False)[0]
+
+
+def _place(mass_BK: Tensor, targets_B1: Tensor, relative: bool) -> tuple[Tensor, Tensor]:
+    """(where the running sum first exceeds the target, what of the target is left there), both (B, 1).
+
+    relative: the target is a share of the whole. It stays just under the whole: rounding must not step past the last
+    entry that has any mass.
+    """
+    sums_BK = mass_BK.cumsum(dim=1)
+    under_B1 = sums_BK[:, -1:] * (1 - torch.finfo(sums_BK.dtype).eps * 4)
+    targets_B1 = targets_B1 * under_B1 if relative else torch.minimum(targets_B1, under_B1)
+    found_B1 = torch.searchsorted(sums_BK, targets_B1, right=True).clamp(max=mass_BK.shape[1] - 1)
+    return found_B1, targets_B1 - (sums_BK - mass_BK).gather(1, found_B1)
 
 
 def check_finite(groups: Sequence[Group], what: str) -> None:

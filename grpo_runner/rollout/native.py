@@ -67,7 +67,7 @@ class _Sampled:
         device, budget, count = engine.device, sampling.max_new_tokens, len(prompts) * group_size
         decoder = engine.decoder
         self.layers = decoder.merged() if engine.merge else decoder.layers()
-        self.cache = Cache(decoder, self.layers, max(1, budget - 1))
+        self.cache = Cache(decoder, self.layers, max(1, budget - 1), max(map(len, prompts)))
         uniforms = np.stack([sampling.draws(row // group_size, row % group_size) for row in range(count)])
         wide = torch.float32 if device.type == "mps" else torch.float64
         self.uniforms_NT = torch.from_numpy(uniforms).to(device, wide)
@@ -112,8 +112,8 @@ class _Sampled:
         groups = [(slot, len(list(rows))) for slot, rows in groupby(lines, key=lambda line: line.row // self.size)]
         self.known = {slot: self.known[slot] for slot, _ in groups}
         if groups:
-            prompts, counts = [self.known[slot] for slot, _ in groups], [count for _, count in groups]
-            self.cache.arrange(kept, len(lines) - before, used, prompts, counts)
+            old = len({line.row // self.size for line in lines[:before]})
+            self.cache.arrange(kept, used, list(self.known.values()), [count for _, count in groups], old)
 
     def _begin(self, slots: Sequence[int]) -> list[_Line]:
         """Compute the prompts of new groups and draw each row's first token."""
