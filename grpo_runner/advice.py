@@ -143,10 +143,11 @@ def _importance(config: RunConfig) -> Iterator[str]:
     kind, cap = config.rollout.importance, config.rollout.importance_cap
     if kind == "none":
         return
-    yield (
-        f"rollout.importance={kind}: both engines sample with the very weights that train, so that the ratio is 1 up "
-        "to rounding (metrics.jsonl: mismatch)."
-    )
+    if config.rollout.engine != "vllm":
+        yield (
+            f"rollout.importance={kind}: rollout={config.rollout.engine} samples with the very weights that train, so "
+            "that the ratio is 1 up to rounding (metrics.jsonl: mismatch)."
+        )
     if cap is not None and cap < 1:
         yield f"rollout.importance_cap={cap:g} cuts the ratio also where engine and trainer agree, which is 1."
 

@@ -118,6 +118,29 @@ def _importance(config: RunConfig) -> Iterator[str]:
         )
 
 
+def _vllm(config: RunConfig) -> Iterator[str]:
+    rollout = config.rollout
+    if rollout.engine != "vllm":
+        for name in ("vllm_python", "vllm_memory"):
+            value = getattr(rollout, name)
+            if value != LATER[f"rollout.{name}"]:
+                yield f"rollout.{name}={value} changes nothing with rollout={rollout.engine}. Allowed: rollout=vllm."
+        return
+    if not config.lora.enabled:
+        yield (
+            "rollout=vllm with lora=off: vLLM is handed the adapter of each step, not all weights. "
+            "Allowed: lora=default, or rollout=native."
+        )
+    if config.device == "mps":
+        yield "rollout=vllm with device=mps: vLLM has no such device. Allowed: cuda or cpu, or rollout=native."
+    if config.temperature != 1 and (rollout.top_p < 1 or rollout.top_k > 0):
+        cut = f"rollout.top_p={rollout.top_p:g}" if rollout.top_p < 1 else f"rollout.top_k={rollout.top_k}"
+        yield (
+            f"rollout=vllm with {cut} and temperature={config.temperature:g}: its log-probabilities would be over the "
+            "cut vocabulary. Allowed: temperature=1, or rollout.top_p=1 rollout.top_k=0, or rollout=native."
+        )
+
+
 def _probe(config: RunConfig) -> Iterator[str]:
     names = config.tracking.probe
     for name in dict.fromkeys(names):
@@ -201,6 +224,7 @@ _FAULTS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _overlong,
     _dynamic_sampling,
     _importance,
+    _vllm,
     _probe,
     _reward,
     _grading,

@@ -181,7 +181,7 @@ class OptimConfig:
 class RolloutConfig:
     """The sampling engine, what is sampled again, and what its mismatch with the trainer does."""
 
-    engine: Literal["native", "transformers"]
+    engine: Literal["native", "transformers", "vllm"]
     top_p: Fraction
     top_k: Natural
     batch_rows: Count
@@ -190,6 +190,8 @@ class RolloutConfig:
     when_short: Literal["smaller", "error"]
     importance: Literal["none", "token", "sequence"]
     importance_cap: Positive | None
+    vllm_python: Text | None
+    vllm_memory: Fraction
 
 
 @dataclass(frozen=True, config=_STRICT)

@@ -46,6 +46,8 @@ LATER: dict[str, Any] = {
     "rollout.when_short": "smaller",
     "rollout.importance": "none",
     "rollout.importance_cap": None,
+    "rollout.vllm_python": None,
+    "rollout.vllm_memory": 0.5,
     "tracking.probe_every": 0,
     "tracking.probe": ["grpo", "dr_grpo", "no_std", "no_length_norm"],
     "entropy_bonus": 0.0,

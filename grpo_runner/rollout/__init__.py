@@ -1,4 +1,8 @@
-"""Sampling groups of completions behind one small Protocol. Engines: native (our own loop) and transformers."""
+"""Sampling groups of completions behind one small Protocol.
+
+Engines: native (our own loop), transformers (`generate`), and vllm, which stands apart: it loads the model
+itself, so that `vllm_engine.start` makes it from the whole configuration.
+"""
 
 from __future__ import annotations
 

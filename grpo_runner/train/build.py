@@ -26,7 +26,7 @@ from ..policy.update import Trainer
 from ..prompts import Prompter, fit
 from ..reward import Grader, compose, policy_of, unreadable
 from ..rng import key
-from ..rollout import ENGINES
+from ..rollout import ENGINES, Engine, vllm_engine
 from ..schema import RunConfig
 from ..tracking import Tracker
 from ..types import Group, Verdict
@@ -76,7 +76,11 @@ def build(config: RunConfig, folder: Path, tracker: Tracker, say: Callable[[str]
         folder / "checkpoints", config.checkpoint.keep, "adapter" if config.lora.enabled else "policy"
     )
     start = restore(checkpoints, trainer, say)
-    engine = ENGINES[config.rollout.engine](model, tokenizer, eos_ids(model, tokenizer), config.rollout, say)
+    eos = eos_ids(model, tokenizer)
+    if config.rollout.engine == "vllm":
+        engine: Engine = vllm_engine.start(config, model, tokenizer, eos, max(needed), closing)
+    else:
+        engine = ENGINES[config.rollout.engine](model, tokenizer, eos, config.rollout, say)
     grader = closing.enter_context(Grader(config.reward.workers, config.reward.deadline_s, policy_of(config.reward)))
     grade = partial(_grade, grader)
     suite = Suite(

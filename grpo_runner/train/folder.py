@@ -19,7 +19,10 @@ from ..validate import load, shown, shown_key, to_yaml
 
 # Keys that may differ when a run goes on: they do not change what the steps compute.
 CODE = (".py", ".sh", ".toml")
-MAY_CHANGE = ("run_dir", "run_name", "sweep_name", "tracking", "checkpoint", "rollout.batch_rows")
+MAY_CHANGE = (
+    *("run_dir", "run_name", "sweep_name", "tracking", "checkpoint", "optim.microbatch_tokens"),
+    *("rollout.batch_rows", "rollout.vllm_python", "rollout.vllm_memory"),
+)
 
 
 class RunFolder:
