@@ -21,6 +21,7 @@ from ..validate import load, shown, shown_key, to_yaml
 CODE = (".py", ".sh", ".toml")
 MAY_CHANGE = (
     *("run_dir", "run_name", "sweep_name", "tracking", "checkpoint", "optim.microbatch_tokens"),
+    *("optim.packing", "optim.fused", "rollout.merge_lora"),  # the same to rounding
     *("rollout.batch_rows", "rollout.vllm_python", "rollout.vllm_memory"),
 )
 

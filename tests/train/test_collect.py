@@ -342,7 +342,7 @@ def test_pb013_a_group_holds_one_question(tmp_path, monkeypatch, fault):
                 groups[1] = dataclasses.replace(groups[1], **swapped)
             return groups
 
-    monkeypatch.setitem(ENGINES, "native", Engine)
+    monkeypatch.setitem(ENGINES, "native", lambda *given: Engine(*given[:3], batch_rows=64))
     with pytest.raises(ValueError, match="not 4 answers to each question's prompt"):
         go(tmp_path / "run")
 

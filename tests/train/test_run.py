@@ -235,16 +235,17 @@ def test_a_users_reward_function(tmp_path, monkeypatch):
 
 
 def test_a_run_that_stops_itself_keeps_its_last_good_checkpoint(tmp_path, monkeypatch):
-    from grpo_runner.policy import update
+    from grpo_runner.policy.optimizer import Stepper
 
-    step = update.Trainer._optimizer_step
+    step, made = Stepper.step, []
 
-    def spoil(self, batch, numbers, at):
-        if at == 1:
+    def spoil(self):
+        made.append(self)
+        if len(made) == 2:
             next(iter(self.named.values())).grad.fill_(torch.nan)
-        return step(self, batch, numbers, at)
+        return step(self)
 
-    monkeypatch.setattr(update.Trainer, "_optimizer_step", spoil)
+    monkeypatch.setattr(Stepper, "step", spoil)
     with pytest.raises(NonFiniteError, match="step 1"):
         go(tmp_path / "run", "steps=3")
     assert [folder.name for folder in (tmp_path / "run" / "checkpoints").iterdir()] == ["step_000001"]
