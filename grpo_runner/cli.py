@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from . import __version__
+from . import __version__, parallel
 from .errors import InputError, Interrupted, RunnerError, nearest
 from .jobs import CRASHED, Jobs, crashed
 
@@ -31,13 +31,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code: 0, that of errors.py, or 1 for a fault of ours."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        verb, rest = _verb(words)
-        return VERBS[verb][0](rest)
+        with parallel.ranks().together():
+            verb, rest = _verb(words)
+            return VERBS[verb][0](rest)
     except RunnerError as error:
-        print(error, file=sys.stderr)
+        if parallel.speaks():
+            print(error, file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt as interrupt:
-        if not interrupt.args:  # otherwise the run itself has said how to go on
+        if not interrupt.args and parallel.speaks():  # otherwise the run itself has said how to go on
             print("Interrupted.", file=sys.stderr)
         return Interrupted.exit_code
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
@@ -65,6 +67,8 @@ def train(words: Sequence[str]) -> int:
         logging.raiseExceptions = False  # `--info | head`: a reader that has seen enough is no error of logging's
         return _hydra([*shows, *config.to_show(overrides, source)], source, _nothing)
     planned = config.plan(overrides, flags.multirun, source)  # every run is checked before the first one starts
+    if planned.sweep and parallel.world() > 1:
+        raise InputError("-m: a sweep does not run under torchrun.\nCall torchrun once for each of its runs.")
     jobs = Jobs(len(planned.configs) if planned.sweep else None)
     new = [folder for config in planned.configs if not (folder := Path(config.run_dir)).exists()]
     try:

@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from . import parallel
 from .errors import Interrupted, RunnerError
 
 if TYPE_CHECKING:
@@ -62,13 +63,16 @@ class Jobs:
             self.codes[number] = name, 0
         except (Interrupted, KeyboardInterrupt) as error:  # as an Exception it would end in Hydra, and a sweep go on
             said = isinstance(error, Interrupted)
-            print(error if said else "Interrupted. The same command goes on from the last checkpoint.", file=sys.stderr)
+            if parallel.speaks():
+                words = error if said else "Interrupted. The same command goes on from the last checkpoint."
+                print(words, file=sys.stderr)
             raise KeyboardInterrupt("said") from None
         except Exception as error:
             if os.getpid() != self.process:  # a launcher's worker: Hydra carries the error to the process that waits
                 raise
             if isinstance(error, RunnerError):
-                print(error, file=sys.stderr)
+                if parallel.speaks():
+                    print(error, file=sys.stderr)
             else:
                 crashed(error)
             self.codes[number] = name, error.exit_code if isinstance(error, RunnerError) else CRASHED

@@ -21,6 +21,7 @@ NOUNS = {
     "plugin",
     "validate",
     "objectives",
+    "parallel",
     "grpo_runner",
 }
 ARROWS = {

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import comb
 
+from ..parallel import Ranks
 from ..rollout import Engine, Sampling, check_finite
 from ..schema import EvaluationConfig
 from ..types import Group, Question, Status, Verdict
@@ -29,13 +30,18 @@ class Suite:
     seed: int
 
 
-def evaluate(engine: Engine, grade: Grade, suite: Suite, config: EvaluationConfig) -> dict[str, float | int]:
+def evaluate(
+    engine: Engine, grade: Grade, suite: Suite, config: EvaluationConfig, ranks: Ranks
+) -> dict[str, float | int]:
     """Metrics of the present policy: `greedy/…` and `sampled/…`, over all questions of the suite.
 
     accuracy is the share of right answers (avg@n when sampled); pass@n is the unbiased estimator at k = n. A truncated
     answer counts by its answer. The draws do not depend on the training step, so that two evaluations differ by the
-    policy and not by luck, and they share nothing with training's draws.
+    policy and not by luck, and they share nothing with training's draws. Each process answers its share of the
+    questions, and all have the metrics.
     """
+    own = ranks.share(len(suite.questions))
+    questions, prompts = suite.questions[own.start : own.stop], suite.prompts[own.start : own.stop]
     modes = {"greedy": 1} if config.greedy else {}
     if config.samples:
         modes["sampled"] = config.samples
@@ -50,10 +56,12 @@ def evaluate(engine: Engine, grade: Grade, suite: Suite, config: EvaluationConfi
             seed=suite.seed,
             purpose=f"evaluation/{mode}",
             step=0,
+            first_slot=own.start,
         )
-        groups = engine.sample(suite.questions, suite.prompts, count, sampling)
+        groups = engine.sample(questions, prompts, count, sampling) if own else []
         check_finite(groups, f"{mode} evaluation")
-        metrics |= {f"{mode}/{name}": value for name, value in summarise(groups, grade(groups)).items()}
+        judged = ranks.gather(list(zip(groups, grade(groups) if own else [], strict=True)), "evaluation")
+        metrics |= {f"{mode}/{name}": value for name, value in summarise(*zip(*judged, strict=True)).items()}
     return metrics
 
 

@@ -42,13 +42,15 @@ def probe(trainer: Trainer, batch: Batch, weights: Mapping[str, Tensor], step: i
     names = list(weights)
     total = [[torch.zeros_like(parameter) for parameter in trainer.named.values()] for _ in names]
     groups = []
-    for slot in range(int(batch.groups_N.max()) + 1):
+    for slot in trainer.ranks.share(int(batch.groups_N.max()) + 1):
         rows = (batch.groups_N == slot).nonzero().squeeze(1)
         given = torch.stack([weights[name][rows] for name in names])
         made = _gradients(trainer, batch, rows, given, step, slot)
         groups.append(_cosines(names, made))
         for sums, vector in zip(total, made, strict=True):
             torch._foreach_add_(sums, vector)
+    groups = trainer.ranks.gather(groups, "probe")
+    total = [[trainer.ranks.sum(part, "probe") for part in vector] for vector in total]
     norm = {name: _dot(vector, vector) ** 0.5 for name, vector in zip(names, total, strict=True)}
     return Probe(norm, _cosines(names, total), groups)
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..algorithm import kl_slope
+from ..parallel import Ranks
 from ..schema import RunConfig
 from .loss import Given, Loss
 
@@ -67,6 +68,19 @@ class Tally:
         for target, values in kept:
             target[rows, :width] = values.to(target.dtype).cpu()
         record.computed_N[rows] = True
+
+    def sum_over(self, ranks: Ranks) -> None:
+        """Take in what the other processes saw; each has computed rows of its own."""
+        if ranks.world == 1:
+            return
+        record = vars(self.record).values() if self.record else ()
+        kept = [self.kl_N, self.tokens_N, *record]
+        counts = torch.tensor([*self.sums.values(), self.tokens], dtype=torch.float64)
+        flat = ranks.sum(torch.cat([counts, *(tensor.double().reshape(-1) for tensor in kept)]), "tally")
+        counts, *sums = flat.split([len(counts), *(tensor.numel() for tensor in kept)])
+        self.sums, self.tokens = dict(zip(self.sums, counts.tolist(), strict=False)), int(counts[-1])
+        for tensor, total in zip(kept, sums, strict=True):
+            tensor.copy_(total.view_as(tensor))
 
     def mean(self, name: str) -> float | None:
         return self.sums[name] / self.tokens if self.tokens else None

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from .. import rng
 from ..algorithm import reward_penalty
 from ..errors import NonFiniteError
+from ..parallel import Ranks
 from ..schema import RunConfig
 from .batch import Batch
 from .budget import MicrobatchBudget
@@ -80,7 +81,9 @@ class Trainer:
         device: torch.device,
         autocast: bool,
         say: Callable[[str], None] = lambda _: None,
+        ranks: Ranks | None = None,
     ) -> None:
+        self.ranks = ranks or Ranks()
         self.model, self.pad_id, self.config, self.device, self.autocast = model, pad_id, config, device, autocast
         self.named = trainable(model)
         updates = config.steps * config.optim.updates_per_rollout
@@ -133,10 +136,12 @@ class Trainer:
             if len(minibatch) == 0:
                 continue
             tally = self._accumulate(work, minibatch, number, tally)
+            self.ranks.sum_gradients(self.named.values())
             try:
                 norms.append(self.stepper.step())
             except NotFinite as what:
                 raise _non_finite(str(what), batch, minibatch, step) from None
+        tally.sum_over(self.ranks)
         return Update(
             kl=tally.mean("kl") if reference else None,
             kl_N=tally.kl_N / tally.tokens_N if reference else None,
@@ -189,7 +194,8 @@ class Trainer:
             seen = copy.deepcopy(tally)
             try:
                 with differentiated(self.model), self.dropout_draws("dropout", work.step, number):
-                    for piece in self.score.cut(work.batch, minibatch, self.budget.tokens):
+                    own = self.ranks.rows(minibatch, work.batch.groups_N)
+                    for piece in self.score.cut(work.batch, own, self.budget.tokens):
                         self._backward(work, piece, number == 0, seen)
                 return seen
             except torch.OutOfMemoryError:
@@ -235,10 +241,10 @@ class Trainer:
         scores_NT = torch.zeros(batch.mask_NT.shape, dtype=torch.float64)
         score = self.score_reference if reference else self.score
         with reference.active() if reference else nullcontext(), self.precision():
-            for piece in score.cut(batch, rows, self.budget.tokens):
+            for piece in score.cut(batch, self.ranks.rows(rows, batch.groups_N), self.budget.tokens):
                 values_BT, _ = score(batch, piece)
                 scores_NT[piece, : values_BT.shape[1]] = values_BT.double().cpu()
-        return scores_NT
+        return self.ranks.sum(scores_NT, "scores")
 
     @contextmanager
     def dropout_draws(self, purpose: str, step: int, number: int) -> Iterator[None]:
@@ -247,7 +253,7 @@ class Trainer:
             yield
             return
         with torch.random.fork_rng(devices=[self.device.index or 0] if self.device.type == "cuda" else []):
-            torch.manual_seed(rng.key(self.config.seed, purpose, step, number) % 2**63)
+            torch.manual_seed(rng.key(self.config.seed, purpose, step, number, *self.ranks.key) % 2**63)
             yield
 
     def precision(self) -> torch.autocast | nullcontext[None]:

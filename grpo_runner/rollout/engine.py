@@ -24,7 +24,8 @@ class Sampling:
     """How to sample. temperature 0 is greedy; top_p 1 and top_k 0 are off.
 
     seed, purpose and step key the draws: sample i of the question in slot s uses the numbers of
-    (seed, purpose, step, s, i), one uniform a token, whatever the engine, the batch or its order.
+    (seed, purpose, step, s, i), one uniform a token, whatever the engine, the batch or its order. first_slot: the slot
+    of the first question that the engine is given, where it is given a part of the step's.
     """
 
     temperature: float
@@ -35,10 +36,11 @@ class Sampling:
     seed: int
     purpose: str
     step: int
+    first_slot: int = 0
 
     def draws(self, slot: int, sample: int) -> np.ndarray:
-        """(max_new_tokens,) uniforms in [0, 1) for one completion."""
-        return generator(self.seed, self.purpose, self.step, slot, sample).random(self.max_new_tokens)
+        """(max_new_tokens,) uniforms in [0, 1) for one completion; slot: among the questions that the engine has."""
+        return generator(self.seed, self.purpose, self.step, self.first_slot + slot, sample).random(self.max_new_tokens)
 
 
 class Engine(Protocol):

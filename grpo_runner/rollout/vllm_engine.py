@@ -69,7 +69,13 @@ class VllmEngine:
                     "version": self.version,
                     "sampling": sampling_params(sampling, self.eos),
                     "requests": [
-                        [list(prompt), [request_seed(sampling, slot, sample) for sample in range(group_size)]]
+                        [
+                            list(prompt),
+                            [
+                                request_seed(sampling, sampling.first_slot + slot, sample)
+                                for sample in range(group_size)
+                            ],
+                        ]
                         for slot, prompt in enumerate(prompts)
                     ],
                 }

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from torch import nn
+from torch import Tensor, nn
 
 from .. import advice, data
 from ..algorithm import plug_in
@@ -21,6 +21,7 @@ from ..errors import InputError
 from ..evaluation import Suite, evaluate
 from ..files import disk_errors, write_atomic, write_json
 from ..method import method_name
+from ..parallel import Ranks
 from ..policy.models import attach_lora, choose_device, choose_dtype, eos_ids, load_model, load_tokenizer
 from ..policy.update import Trainer
 from ..prompts import Prompter, fit
@@ -30,7 +31,7 @@ from ..rollout import ENGINES, Engine, vllm_engine
 from ..schema import RunConfig
 from ..tracking import Tracker
 from ..types import Group, Verdict
-from .checkpoint import Checkpoints
+from .checkpoint import Checkpoint, Checkpoints
 from .parts import Parts
 
 
@@ -45,9 +46,11 @@ class Built:
     save_model: Callable[[], None]
 
 
-def build(config: RunConfig, folder: Path, tracker: Tracker, say: Callable[[str], None], closing: ExitStack) -> Built:
+def build(
+    config: RunConfig, folder: Path, tracker: Tracker, say: Callable[[str], None], closing: ExitStack, ranks: Ranks
+) -> Built:
     """Load data, model and state; cheap checks come before the expensive loading. Raises InputError, MachineError."""
-    device = choose_device(config.device)
+    device = ranks.device(choose_device(config.device))
     plug_in(config.advantage, config.loss_norm)
     reward_of = compose.build(config.reward, config.max_new_tokens)
     sets = data.load(config.data, config.seed, unreadable, evaluated=config.evaluation.every > 0)
@@ -71,11 +74,19 @@ def build(config: RunConfig, folder: Path, tracker: Tracker, say: Callable[[str]
         *(len(ids) + budget for ids in held_prompts.values()),
     ]
     position_note = positions(model.config, max(needed))
-    trainer = Trainer(model, tokenizer.pad_token_id, config, device, autocast, say)
-    checkpoints = Checkpoints(
-        folder / "checkpoints", config.checkpoint.keep, "adapter" if config.lora.enabled else "policy"
-    )
+    trainer = Trainer(model, tokenizer.pad_token_id, config, device, autocast, say, ranks)
+    policy_file = "adapter" if config.lora.enabled else "policy"
+    checkpoints = Checkpoints(folder / "checkpoints", config.checkpoint.keep, policy_file, ranks.leads)
     start = restore(checkpoints, trainer, say)
+    if ranks.world > 1:
+        ranks.check_same(
+            {
+                "the configuration": repr(replace(config, run_dir=".")),
+                "data and prompts": repr(key(0, repr((questions, prompts, held_out, held_prompts)))),
+                "model.path": _fingerprint(model.named_parameters()),
+                "beta.reference": _fingerprint(trainer.reference.state().items()) if trainer.reference else "",
+            }
+        )
     eos = eos_ids(model, tokenizer)
     if config.rollout.engine == "vllm":
         engine: Engine = vllm_engine.start(config, model, tokenizer, eos, max(needed), closing)
@@ -92,7 +103,7 @@ def build(config: RunConfig, folder: Path, tracker: Tracker, say: Callable[[str]
     )
 
     def evaluate_at(step: int) -> None:
-        tracker.evaluation(step, evaluate(engine, grade, suite, config.evaluation))
+        tracker.evaluation(step, evaluate(engine, grade, suite, config.evaluation, ranks))
 
     parts = Parts(
         config=config,
@@ -106,10 +117,11 @@ def build(config: RunConfig, folder: Path, tracker: Tracker, say: Callable[[str]
         tracker=tracker,
         checkpoints=checkpoints,
         pieces=partial(token_texts, tokenizer),
+        ranks=ranks,
     )
     notes = [
         *sets.notes,
-        *(text for text in (note, held_note, small_note, position_note) if text),
+        *(text for text in (note, held_note, small_note, position_note, _idle(config, ranks)) if text),
         *advice.warnings(config),
     ]
     return Built(
@@ -155,17 +167,35 @@ def load_policy(config: RunConfig, device: torch.device) -> tuple[nn.Module, boo
 
 
 def restore(checkpoints: Checkpoints, trainer: Trainer, say: Callable[[str], None]) -> int:
-    """Put the newest sound checkpoint into the trainer; gives the step to make next."""
-    found = checkpoints.latest(say)
+    """Put the newest sound checkpoint into the trainer; gives the step to make next.
+
+    The first of several processes looks for it. All begin from its tensors, at a fresh start too, bit by bit.
+    """
+    found, ranks = checkpoints.latest(say), trainer.ranks
+    if found is None and ranks.world > 1:
+        found = Checkpoint(0, dict(trainer.named), {}, {})
+    start = ranks.by_first(lambda: found.step if found else 0, "checkpoint")
     if found is None:
-        return 0
+        return start
     with torch.no_grad():
-        for name, value in found.policy.items():
+        for name, value in ranks.from_first(found.policy, "policy").items():
             trainer.named[name].copy_(value)
-    trainer.load_state(found.optimizer)
-    if found.reference and trainer.reference is not None:
-        trainer.reference.load(found.reference)
-    return found.step
+    trainer.load_state(ranks.from_first(found.optimizer, "optimizer"))
+    reference = ranks.from_first(found.reference, "reference")
+    if reference and trainer.reference is not None:
+        trainer.reference.load(reference)
+    return start
+
+
+def _fingerprint(named: Iterable[tuple[str, Tensor]]) -> str:
+    """Tells models apart without reading all of them: some numbers of each tensor."""
+    pieces = [(name, value.detach().flatten()[:: max(1, value.numel() // 64)].tolist()) for name, value in named]
+    return repr(key(0, repr(pieces)))
+
+
+def _idle(config: RunConfig, ranks: Ranks) -> str | None:
+    idle = ranks.world - config.questions_per_step
+    return f"{idle} of {ranks.world} processes sample nothing: a step has fewer questions." if idle > 0 else None
 
 
 CARD = """---
@@ -230,7 +260,8 @@ def plan(parts: Parts, held_out: int, device: torch.device, start: int) -> dict[
         **({"begins from": config.lora.adapter} if config.lora.adapter else {}),
         **({"KL": _kl_plan(config)} if config.beta.value > 0 else {}),
         "evaluation": f"every {every} steps on {held_out} held-out questions" if every else "never",
-        "device": f"{device.type}, {choose_dtype(config.dtype, device)}".replace("torch.", ""),
+        "device": f"{device.type}, {choose_dtype(config.dtype, device)}".replace("torch.", "")
+        + (f", {parts.ranks.world} processes" if parts.ranks.world > 1 else ""),
     }
 
 

@@ -36,11 +36,14 @@ class Checkpoint:
 class Checkpoints:
     """The folder `checkpoints/` of one run, in which the newest `keep` are kept.
 
-    No generator state is saved: every draw is a function of its key, so the step number is enough.
+    No generator state is saved: every draw is a function of its key, so the step number is enough. writes: False in
+    the processes of a run that leave the folder to the first; theirs are neither written nor looked for.
     """
 
-    def __init__(self, root: Path, keep: int, policy_file: str = "adapter") -> None:
-        self.root, self.keep, self.policy_file = root, keep, policy_file
+    def __init__(self, root: Path, keep: int, policy_file: str = "adapter", writes: bool = True) -> None:
+        self.root, self.keep, self.policy_file, self.writes = root, keep, policy_file, writes
+        if not writes:
+            return
         with disk_errors(root):
             for leftover in root.glob(".tmp_*"):  # a save that was killed
                 shutil.rmtree(leftover)
@@ -54,6 +57,8 @@ class Checkpoints:
     ) -> Path:
         """Write the state in which `step` is the next step to make. Raises MachineError; older checkpoints stay."""
         final = self.root / f"step_{step:06d}"
+        if not self.writes:
+            return final
         aside = self.root / f".tmp_{final.name}"
         try:
             with disk_errors(final):
@@ -100,7 +105,7 @@ class Checkpoints:
 
         One that does not match its manifest is named and the one before it taken. Raises MachineError when all are bad.
         """
-        steps = self.steps()
+        steps = self.steps() if self.writes else []
         for step in reversed(steps):
             folder = self.root / f"step_{step:06d}"
             if fault := self._fault(folder):

@@ -82,25 +82,28 @@ def collect(run: Parts, step: int) -> tuple[Rollout, Tensor]:
 
 
 def _sample(run: Parts, made: Rollout, chosen: Sequence[int], step: int) -> None:
-    """Add the groups of these questions. Each round has draws of its own."""
+    """Add the groups of these questions, each process its share of them. Each round has draws of its own."""
     start = time.perf_counter()
-    questions, prompts = [run.questions[i] for i in chosen], [run.prompts[i] for i in chosen]
-    size, sampling = run.config.group_size.value, _sampling(run.config, step, made.refills)
-    groups = run.engine.sample(questions, prompts, size, sampling)
+    own = run.ranks.share(len(chosen))
+    questions, prompts = [run.questions[chosen[i]] for i in own], [run.prompts[chosen[i]] for i in own]
+    size, sampling = run.config.group_size.value, _sampling(run.config, step, made.refills, own.start)
+    groups = run.engine.sample(questions, prompts, size, sampling) if own else []
     made_of = [(group.question, group.prompt_ids, len(group.completions)) for group in groups]
     if made_of != [(question, prompt, size) for question, prompt in zip(questions, prompts, strict=True)]:
         raise ValueError(f"step {step}: the engine's groups are not {size} answers to each question's prompt, in order")
     check_finite(groups, f"step {step}")
     between = time.perf_counter()
-    verdicts = run.grade(groups)
-    made.rewards += run.reward_of(groups, verdicts)
-    made.groups += groups
-    made.verdicts += verdicts
+    verdicts = run.grade(groups) if own else []
+    rewards = run.reward_of(groups, verdicts) if own else []
+    for group, judged, earned in run.ranks.gather(list(zip(groups, verdicts, rewards, strict=True)), "rollout"):
+        made.groups.append(group)
+        made.verdicts.append(judged)
+        made.rewards.append(earned)
     made.seconds["time/rollout_s"] += between - start
     made.seconds["time/reward_s"] += time.perf_counter() - between
 
 
-def _sampling(config: RunConfig, step: int, refill: int) -> Sampling:
+def _sampling(config: RunConfig, step: int, refill: int, first_slot: int) -> Sampling:
     """How training samples at a step."""
     return Sampling(
         temperature=config.temperature,
@@ -111,4 +114,5 @@ def _sampling(config: RunConfig, step: int, refill: int) -> Sampling:
         seed=config.seed,
         purpose="rollout" if refill == 0 else f"rollout, refill {refill}",
         step=step,
+        first_slot=first_slot,
     )

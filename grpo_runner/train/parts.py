@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..evaluation import Grade
+from ..parallel import Ranks
 from ..policy.update import Trainer
 from ..rollout import Engine
 from ..schema import RunConfig
@@ -29,3 +30,4 @@ class Parts:
     tracker: Tracker
     checkpoints: Checkpoints
     pieces: Callable[[Sequence[int]], list[str]]  # the text of each token of an answer
+    ranks: Ranks = field(default_factory=Ranks)

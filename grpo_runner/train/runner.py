@@ -14,9 +14,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from .. import __version__, checks
+from .. import __version__, checks, parallel
 from ..errors import Interrupted
 from ..method import method_name
+from ..parallel import Ranks
 from ..schema import RunConfig
 from ..tracking import LocalTracker, Terminal, Trackers, WandbTracker, jsonl, quiet_libraries
 from ..tracking.local import check_record
@@ -49,21 +50,30 @@ def run(config: RunConfig) -> Summary:
 
     Raises RunnerError of the fitting kind: InputError for what the user can mend, BusyError for a folder in use,
     NonFiniteError for a run that stopped itself, Interrupted after Ctrl-C. In each case the folder can be gone on from.
+    Under torchrun, all processes raise or return the same, and the first alone has the folder and the terminal.
     """
     quiet_libraries()
-    checks.check(config)
-    folder, terminal = RunFolder(config), Terminal()
-    with folder.locked():
-        if done := folder.check():
-            terminal.say(f"{folder.path}: finished before, with {done['steps']} steps; nothing to do")
+    ranks = parallel.ranks()
+    with ranks.together(), ExitStack() as held:
+        checks.check(config)
+        folder, terminal = RunFolder(config), Terminal()
+
+        def take() -> dict[str, Any] | None:
+            held.enter_context(folder.locked())
+            if done := folder.check():
+                terminal.say(f"{folder.path}: finished before, with {done['steps']} steps; nothing to do")
+            return done
+
+        if done := ranks.by_first(take, "folder"):
             return Summary(**done)
-        return _train(config, folder, terminal)
+        return _train(config, folder, terminal, ranks)
 
 
-def _train(config: RunConfig, folder: RunFolder, terminal: Terminal) -> Summary:
+def _train(config: RunConfig, folder: RunFolder, terminal: Terminal, ranks: Ranks) -> Summary:
     began = time.perf_counter()
     method = method_name(config)
-    tracker = Trackers([LocalTracker(), WandbTracker(terminal.say), terminal])
+    say = terminal.say if ranks.leads else _silent
+    tracker = Trackers([LocalTracker(), WandbTracker(say), terminal] if ranks.leads else [])
     reached, status = 0, "failed"
 
     def summary() -> Summary:
@@ -72,30 +82,40 @@ def _train(config: RunConfig, folder: RunFolder, terminal: Terminal) -> Summary:
         return Summary(str(folder.path), method, config.seed, reached, status, before, after, seconds, versions())
 
     with ExitStack() as closing:
-        built = build(config, folder.path, tracker, terminal.say, closing)
-        check_record(config, built.start)
-        if built.start:
-            terminal.say(f"going on from step {built.start}")
-        folder.begin()  # not before all was found to be in order: what a refused run would leave is nothing
+        built = build(config, folder.path, tracker, say, closing, ranks)
+        if ranks.leads:
+            check_record(config, built.start)
+            if built.start:
+                say(f"going on from step {built.start}")
+            folder.begin()  # not before all was found to be in order: what a refused run would leave is nothing
+            terminal.announce(method, built.plan, built.notes)
         reached = built.start
-        terminal.announce(method, built.plan, built.notes)
         tracker.start(config, built.start or None)
         try:
-            with _finishing_the_step(terminal.say) as stop_asked:
-                reached = train(built.parts, built.start, stop_asked)
+            with _finishing_the_step(say) as asked:
+                reached = train(built.parts, built.start, lambda: ranks.any(asked(), "stop"))
                 if reached == config.steps and config.evaluation.every:
                     built.parts.evaluate(reached)
-            built.save_model()
+            if ranks.leads:
+                built.save_model()
             status = "done" if reached == config.steps else "interrupted"
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Interrupted):  # the latter: of another process
             status = "interrupted"
         finally:
             tracker.finish(asdict(summary()))
     if status == "interrupted":
         raise Interrupted(f"Stopped; what was done is saved in {folder.path}.\nThe same command goes on from there.")
-    result = summary()
-    folder.finish(asdict(result))
-    return result
+
+    def finished() -> Summary:
+        result = summary()
+        folder.finish(asdict(result))
+        return result
+
+    return ranks.by_first(finished, "summary")
+
+
+def _silent(text: str) -> None:
+    """What the other processes say."""
 
 
 def versions() -> dict[str, str | None]:

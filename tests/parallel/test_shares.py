@@ -1,0 +1,51 @@
+"""How work is cut, by itself: every thing once, whole groups where there are enough."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from grpo_runner.errors import InputError
+from grpo_runner.parallel import Ranks
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("count", [0, 1, 5, 8])
+def test_shares_are_all_things_once_in_order_and_almost_equal(world, count):
+    shares = [Ranks(rank, world).share(count) for rank in range(world)]
+    assert [i for share in shares for i in share] == list(range(count))
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 5])
+def test_rows_are_cut_between_groups(world):
+    groups_N = torch.arange(24) // 4
+    rows = torch.tensor([0, 3, 4, 9, 10, 11, 17, 20, 21])  # of slots 0, 1, 2, 4, 5; none of slot 3
+    shares = [Ranks(rank, world).rows(rows, groups_N) for rank in range(world)]
+    assert torch.cat(shares).tolist() == rows.tolist()
+    slots = [set(groups_N[share].tolist()) for share in shares]
+    assert all(not one & other for i, one in enumerate(slots) for other in slots[:i])
+
+
+def test_a_single_group_is_cut_by_rows_and_nothing_is_cut_to_nothing():
+    rows, groups_N = torch.tensor([4, 5, 7]), torch.arange(8) // 4
+    assert [Ranks(rank, 2).rows(rows, groups_N).tolist() for rank in range(2)] == [[4], [5, 7]]
+    assert [len(Ranks(rank, 2).rows(rows[:0], groups_N)) for rank in range(2)] == [0, 0]
+
+
+def test_a_process_without_a_gpu_of_its_own_is_refused(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda index: None)
+    assert Ranks(5, 8, 1).device(torch.device("cuda")) == torch.device("cuda", 1)
+    assert Ranks(2, 4, 2).device(torch.device("cpu")) == torch.device("cpu")
+    with pytest.raises(InputError, match="process 3 of this machine finds 2 GPUs"):
+        Ranks(2, 4, 2).device(torch.device("cuda"))
+
+
+def test_one_process_has_no_meetings():
+    alone, value = Ranks(), torch.ones(2)
+    with pytest.raises(ZeroDivisionError), alone.together():
+        assert alone.gather([1, 2], "a") == [1, 2] and alone.by_first(lambda: 3, "b") == 3
+        assert alone.sum(value, "c") is value and alone.any(True, "d") and not alone.any(False, "e")
+        1 / 0  # noqa: B018
+    assert alone.speaks and not torch.distributed.is_initialized()
