@@ -25,8 +25,16 @@ lint: $(VENV)/.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.ready
-	$(BIN)/python scripts/bench.py
+# beside TRL, in an environment of its own; for example: make bench CASE=smollm2 BENCH="--model FOLDER --dtype bfloat16"
+CASE   ?= tiny
+BENCH  ?=
+bench: $(VENV)/.ready build/trl-env/.ready
+	$(BIN)/python scripts/bench/compare.py --case $(CASE) $(BENCH)
+	$(BIN)/python scripts/bench/tables.py
+
+build/trl-env/.ready: scripts/bench/setup_trl.sh constraints.txt
+	PYTHON=$(PYTHON) bash scripts/bench/setup_trl.sh build/trl-env
+	touch $@
 
 setup: $(VENV)/.ready
 

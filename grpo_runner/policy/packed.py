@@ -9,10 +9,13 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
-from .attention import Attention, Span, blocks, fused
+from .attention import Attention, Bucket, blocks, fused
 from .batch import Batch
 from .decoder import Decoder, Layer, Shape
 from .kernels import add_norm, linears, rms, rotate_half, swiglu_down, token_logprobs
+
+# Padded places for a token, at most, where groups are attended to together: many small products cost more than that.
+WASTE = 1.5
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Packed:
 
     ids: Tensor
     positions: Tensor
-    spans: tuple[Span, ...]
+    buckets: tuple[Bucket, ...]
     kept: Tensor
     use: Tensor
     targets: Tensor
@@ -39,13 +42,13 @@ def pack(batch: Batch, rows: Tensor, device: torch.device) -> Packed:
     """rows: in any order; a group whose rows are not next to each other has its prompt several times."""
     ids: list[Tensor] = []
     positions: list[Tensor] = []
-    spans: list[Span] = []
+    groups: list[tuple[int, list[int]]] = []
     sources: list[Tensor] = []
     at = 0
     for _, members in groupby(rows.tolist(), key=lambda row: int(batch.groups_N[row])):
         group = list(members)
         prompt, lengths = batch.prompts[group[0]], [len(batch.completions[row]) - 1 for row in group]
-        spans.append(_span(at, len(prompt), lengths, device))
+        groups.append((len(prompt), lengths))
         ids.append(prompt)
         positions.append(torch.arange(len(prompt)))
         last, at = at + len(prompt) - 1, at + len(prompt)
@@ -67,22 +70,66 @@ def pack(batch: Batch, rows: Tensor, device: torch.device) -> Packed:
     )
     ids_M, positions_M, kept, use, targets, lines, columns = (part.to(device) for part in parts)
     shape = (len(sources), max(lengths_B))
-    return Packed(ids_M, positions_M, tuple(spans), kept, use, targets, lines, columns, shape)
+    return Packed(ids_M, positions_M, buckets(groups, device), kept, use, targets, lines, columns, shape)
 
 
-def _span(start: int, prompt: int, lengths: Sequence[int], device: torch.device) -> Span:
-    width, rows = max(lengths), len(lengths)
-    places = None
-    if min(lengths) < width:
-        places = torch.cat([torch.arange(length) + line * width for line, length in enumerate(lengths)]).to(device)
-    return Span(start, prompt, rows, width, sum(lengths), places)
+def buckets(groups: Sequence[tuple[int, list[int]]], device: torch.device) -> tuple[Bucket, ...]:
+    """Groups, each as (tokens of its prompt, tokens of each completion), in the order in which they lie packed.
+
+    On a CPU, neighbours go into one bucket while padding adds less than half to them; on a GPU each has its own.
+    """
+    made: list[Bucket] = []
+    members: list[tuple[int, list[int]]] = []
+    at = 0
+    for group in [*groups, None]:
+        more = [*members, group] if group is not None else members
+        if group is None or (members and (device.type != "cpu" or _padded(more) > WASTE * _tokens(more))):
+            made.append(_bucket(at, members, device))
+            at, members = at + _tokens(members), []
+        if group is not None:
+            members.append(group)
+    return tuple(made)
+
+
+def _tokens(members: Sequence[tuple[int, list[int]]]) -> int:
+    return sum(prompt + sum(lengths) for prompt, lengths in members)
+
+
+def _size(members: Sequence[tuple[int, list[int]]]) -> tuple[int, int, int, int]:
+    """Q, P, G and T."""
+    longest = max(max(lengths, default=0) for _, lengths in members)
+    return len(members), max(prompt for prompt, _ in members), max(len(lengths) for _, lengths in members), longest
+
+
+def _padded(members: Sequence[tuple[int, list[int]]]) -> int:
+    questions, prompt, rows, width = _size(members)
+    return questions * (prompt + rows * width)
+
+
+def _bucket(at: int, members: Sequence[tuple[int, list[int]]], device: torch.device) -> Bucket:
+    size = _size(members)
+    _, longest, rows, width = size
+    prompt, own, prompt_to, own_to = [], [], [], []
+    for line, (length, lengths) in enumerate(members):
+        prompt.append(torch.arange(at, at + length))
+        prompt_to.append(torch.arange((line + 1) * longest - length, (line + 1) * longest))
+        at += length
+        for row, tokens in enumerate(lengths):
+            own.append(torch.arange(at, at + tokens))
+            own_to.append(torch.arange(tokens) + (line * rows + row) * width)
+            at += tokens
+    starts = torch.tensor([longest - length for length, _ in members])
+    beyond = (torch.arange(longest) < starts[:, None]).to(device) if starts.any() else None
+    empty = [torch.zeros(0, dtype=torch.long)]
+    joined = (torch.cat(part or empty).to(device) for part in (prompt, own, prompt_to, own_to))
+    return Bucket(size, *joined, beyond=beyond)
 
 
 def packed_logprobs(
     decoder: Decoder, packed: Packed, temperature: float, entropy: bool
 ) -> tuple[Tensor, Tensor | None]:
     """((B, T) log-probabilities, (B, T) entropies in nats or None), float32, 0 where a row has no token."""
-    hidden = forward(decoder, decoder.layers(), packed.ids, packed.positions, packed.spans)
+    hidden = forward(decoder, decoder.layers(), packed.ids, packed.positions, packed.buckets)
     hidden = rms(hidden[packed.kept], decoder.body.norm)[packed.use]
     found = token_logprobs(hidden, decoder.head, packed.targets, temperature, entropy)
     logprobs, entropies = (
@@ -98,7 +145,7 @@ def forward(
     layers: Sequence[Layer],
     ids: Tensor,
     positions: Tensor,
-    spans: Sequence[Span],
+    buckets: Sequence[Bucket],
     keep: list[tuple[Tensor, Tensor]] | None = None,
     attend: Attention | None = None,
 ) -> Tensor:
@@ -110,9 +157,9 @@ def forward(
         if decoder.checkpointing and torch.is_grad_enabled():
             from torch.utils.checkpoint import checkpoint
 
-            x = checkpoint(_layer, x, layer, decoder.shape, cos, sin, spans, attend, keep, use_reentrant=False)
+            x = checkpoint(_layer, x, layer, decoder.shape, cos, sin, buckets, attend, keep, use_reentrant=False)
         else:
-            x = _layer(x, layer, decoder.shape, cos, sin, spans, attend, keep)
+            x = _layer(x, layer, decoder.shape, cos, sin, buckets, attend, keep)
     return x
 
 
@@ -122,7 +169,7 @@ def _layer(
     shape: Shape,
     cos: Tensor,
     sin: Tensor,
-    spans: Sequence[Span],
+    buckets: Sequence[Bucket],
     attend: Attention,
     keep: list[tuple[Tensor, Tensor]] | None,
 ) -> Tensor:
@@ -130,7 +177,7 @@ def _layer(
     q, k, v = heads(linears(normed, layer.qkv), layer, shape)
     if keep is not None:
         keep.append((rotate(k, cos, sin), v))
-    attended = attend(q, k, v, cos, sin, spans).flatten(1)
+    attended = attend(q, k, v, cos, sin, buckets).flatten(1)
     (delta,) = linears(attended, [layer.output])
     x, normed = add_norm(x, delta, layer.post_norm)
     gate, up = halves(linears(normed, layer.gate_up))

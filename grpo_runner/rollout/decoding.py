@@ -10,10 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..policy.attention import Span
 from ..policy.decoder import Decoder, Layer, Projection, Shape
 from ..policy.kernels import add_norm, linears, rms, swiglu_down
-from ..policy.packed import forward, halves, heads
+from ..policy.packed import buckets, forward, halves, heads
 
 # Prompts up to this long are copied to each of their rows: one fused call of attention is then faster than products.
 # Keys and values of longer ones are shared, and read once a group.
@@ -35,29 +34,17 @@ class Prompt:
 def prefill(decoder: Decoder, layers: Sequence[Layer], prompts: Sequence[Sequence[int]]) -> list[Prompt]:
     """All prompts in one pass, without padding."""
     device = decoder.head.weight.device
-    starts, spans = 0, []
-    for prompt in prompts:
-        spans.append(Span(starts, len(prompt), 0, 0, 0, None))
-        starts += len(prompt)
+    lengths = [len(prompt) for prompt in prompts]
     ids = torch.tensor([token for prompt in prompts for token in prompt], device=device)
-    positions = torch.cat([torch.arange(len(prompt)) for prompt in prompts]).to(device)
+    positions = torch.cat([torch.arange(length) for length in lengths]).to(device)
     kept: list[Pair] = []
-    hidden = forward(decoder, layers, ids, positions, spans, keep=kept)
-    last = torch.tensor([span.start + span.prompt - 1 for span in spans], device=device)
-    logits = F.linear(rms(hidden[last], decoder.body.norm), decoder.head.weight)
-    return [
-        Prompt(
-            span.prompt,
-            # copies: views would keep the pass of all prompts alive
-            [(_own(k, span).transpose(0, 1).contiguous(), _own(v, span).transpose(0, 1).contiguous()) for k, v in kept],
-            logits[line],
-        )
-        for line, span in enumerate(spans)
-    ]
-
-
-def _own(x: Tensor, span: Span) -> Tensor:
-    return x[span.start : span.start + span.prompt]
+    packed = buckets([(length, []) for length in lengths], device)
+    hidden = forward(decoder, layers, ids, positions, packed, keep=kept)
+    ends = torch.tensor(lengths, device=device).cumsum(0)
+    logits = F.linear(rms(hidden[ends - 1], decoder.body.norm), decoder.head.weight)
+    # copies: views would keep the pass of all prompts alive
+    pairs = [[[x.transpose(0, 1).contiguous() for x in table.split(lengths)] for table in pair] for pair in kept]
+    return [Prompt(length, [(k[line], v[line]) for k, v in pairs], logits[line]) for line, length in enumerate(lengths)]
 
 
 class Cache:
@@ -77,7 +64,8 @@ class Cache:
 
     def _empty(self, rows: int) -> Pair:
         size = (rows * self.shape.kv_heads, self.columns, self.shape.width)
-        k, v = (torch.empty(size, device=self.device, dtype=self.dtype) for _ in range(2))
+        # zeros: what is masked is multiplied by 0 all the same, and memory may hold NaN
+        k, v = (torch.zeros(size, device=self.device, dtype=self.dtype) for _ in range(2))
         return k, v
 
     def arrange(self, kept: Tensor, used: int, prompts: Sequence[Prompt], counts: Sequence[int], old: int) -> None:

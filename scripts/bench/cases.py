@@ -108,7 +108,9 @@ def never_ending(source: str, target: Path) -> Path:
     return target
 
 
-def tiny_llama(target: Path, layers: int = 4, hidden: int = 128, intermediate: int = 352, vocabulary: int = 512) -> Path:
+def tiny_llama(
+    target: Path, layers: int = 4, hidden: int = 128, intermediate: int = 352, vocabulary: int = 512
+) -> Path:
     """A random Llama with a tokenizer of one token a character; seed 0."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM

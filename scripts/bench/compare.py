@@ -45,11 +45,11 @@ def unequal(case: Case, runs: list[dict[str, Any]]) -> list[str]:
             found.append(f"{name}: {run['updates']} updates in {len(run['tokens'])} steps, not {case.steps}")
     for key, what in (("trainable", "trainable parameters"), ("prompt_tokens", "prompt tokens a step")):
         values = {run["side"]: run[key] for run in runs}
-        if len(set(run[key] for run in runs)) > 1:
+        if len({run[key] for run in runs}) > 1:
             found.append(f"{what} differ: {values}")
     for library in ("torch", "transformers", "peft"):
-        if len(values := {run["versions"][library] for run in runs}) > 1:
-            found.append(f"versions of {library} differ: {sorted(values)}")
+        if len(seen := {run["versions"][library] for run in runs}) > 1:
+            found.append(f"versions of {library} differ: {sorted(seen)}")
     return found
 
 
@@ -107,7 +107,7 @@ def main() -> int:
     python = asked.trl_env.absolute() / "bin" / "python"
     if asked.only != "ours" and not python.is_file():
         parser.error(f"no TRL in {asked.trl_env}: bash scripts/bench/setup_trl.sh, or --trl-env FOLDER")
-    runs = []
+    runs, at = [], machine(asked.threads)
     with tempfile.TemporaryDirectory() as name:
         model = model_folder(where, Path(name))
         data = write_questions(Path(name), prompts(case.questions, case.characters, where == "embedded"))
@@ -119,14 +119,17 @@ def main() -> int:
                 run = run_ours(settings) if side == "ours" else run_trl(settings, python)
                 runs.append(run)
                 seconds = statistics.median(run["steps_s"][WARM_UP:])
-                print(f"{repetition + 1}/{asked.repetitions} {side}: {seconds:.3f} s, {run['peak_mib']:.0f} MiB", flush=True)
+                print(
+                    f"{repetition + 1}/{asked.repetitions} {side}: {seconds:.3f} s, {run['peak_mib']:.0f} MiB",
+                    flush=True,
+                )
     problems = unequal(case, runs)
     made = {
         "kind": "compare",
         "case": asdict(case),
         "dtype": asked.dtype,
         "command": command_line(),
-        "machine": machine(asked.threads),
+        "machine": at,
         "summary": summary(runs),
         "unequal": problems,
         "runs": runs,

@@ -2,7 +2,8 @@
 """Where the time of a step goes, and what share of the machine's own speed it reaches: profile_step.py [--case …]
 
 --case embedded is the default job without evaluation; the others are those of compare.py, and are set beside the
-measured speed of matrix products (flops.py says what is counted). Runs in this process, without the warm-up's two steps.
+measured speed of matrix products (flops.py says what is counted). Runs in this process; the first two steps are left
+out.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def main() -> int:
     steps = asked.steps or (32 if asked.case == "embedded" else CASES[asked.case].steps)
     if steps <= WARM_UP:
         parser.error(f"--steps: at least {WARM_UP + 1}")
-    command, settings = command_line(), None
+    command, settings, at = command_line(), None, machine(asked.threads)
     import torch
     from torch.profiler import profile
 
@@ -114,7 +115,7 @@ def main() -> int:
         "case": asked.case,
         "dtype": asked.dtype,
         "command": command,
-        "machine": machine(asked.threads),
+        "machine": at,
         "steps": steps - WARM_UP,
         "step_s": step_s,
         "parts": [{"part": part, "seconds": own, "share": own / step_s} for part, own in seconds.items()],

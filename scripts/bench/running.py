@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import platform
@@ -148,7 +149,7 @@ def noted(rows: list[dict[str, Any]], began: float) -> dict[str, Any]:
     times = [row["t"] for row in rows]
     return {
         "first_rollout_s": times[0] - began,
-        "steps_s": [after - before for before, after in zip(times, times[1:], strict=False)],
+        "steps_s": [after - before for before, after in itertools.pairwise(times)],
         "weighted": [row["weighted"] for row in rows],
     }
 
@@ -193,6 +194,7 @@ def machine(threads: int) -> dict[str, Any]:
         "torch": version("torch"),
         "transformers": version("transformers"),
         "commit": commit(),
+        "load": round(os.getloadavg()[0], 2),  # of the minute before: figures of a busy machine mean nothing
         "date": time.strftime("%Y-%m-%d"),
     }
 

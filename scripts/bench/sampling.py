@@ -125,6 +125,7 @@ def main() -> int:
 
     torch.set_num_threads(asked.threads)
     name = asked.name or ("tiny" if asked.model == "tiny" else "smollm2")
+    at = machine(asked.threads)
     texts = prompts(64, 16 if asked.model == "tiny" else 64)
     with tempfile.TemporaryDirectory() as where:
         folder = model_folder(asked.model, Path(where))
@@ -138,7 +139,7 @@ def main() -> int:
         print(f"{row['engine']:28} {row['work']:12} {row['tokens_per_s']['median']:10,.0f} tokens/s")
     made = {"kind": "sampling", "model": name, "dtype": asked.dtype, "command": command_line()}
     output = asked.output or ROOT / "docs" / "speed" / f"sampling_{name}_{asked.dtype}.json"
-    write(output, made | {"machine": machine(asked.threads), "rows": rows})
+    write(output, made | {"machine": at, "rows": rows})
     return 0
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Fill docs/speed.md from the JSON files in docs/speed/: tables.py [--check]
 
-What stands between `<!-- bench:NAME -->` and `<!-- /bench -->` is made from docs/speed/NAME.json; where there is none it
-says "Not measured." --check changes nothing and exits 1 where the page is not what the files say.
+What stands between `<!-- bench:NAME -->` and `<!-- /bench -->` is made from docs/speed/NAME.json; where there is
+none it says "Not measured." --check changes nothing and exits 1 where the page is not what the files say.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"(<!-- bench:(\w+) -->\n).*?(<!-- /bench -->)", re.DOTALL)
+BUSY = 0.5  # load average before a run above which its figures are marked
 Rows = list[list[str]]
 
 
@@ -42,7 +43,8 @@ def where(made: dict[str, Any]) -> str:
     at = made["machine"]
     cpu = f"{at['cpu']}, {at['cores']} cores, {at['threads']} threads, {at['memory_gib']} GiB"
     libraries = f"torch {at['torch']}, transformers {at['transformers']}"
-    return f"`{made['command']}` · {cpu} · {libraries} · commit {at['commit']}, {at['date']}"
+    busy = f" · **load {at['load']} before the run**" if at.get("load", 0) > BUSY else ""
+    return f"`{made['command']}` · {cpu} · {libraries} · commit {at['commit']}, {at['date']}{busy}"
 
 
 def compared(made: dict[str, Any]) -> str:
@@ -68,7 +70,16 @@ def compared(made: dict[str, Any]) -> str:
         rows.append(
             ["TRL ÷ grpo_runner", *(f"× {ratio[key]:.2f}" for key in ("step_s", "rollout_s", "peak_mib")), *[""] * 4]
         )
-    header = ["", "step s", "of it sampling s", "peak GiB", "start to first rollout s", "tokens a step", "trained", "runs"]
+    header = [
+        "",
+        "step s",
+        "of it sampling s",
+        "peak GiB",
+        "start to first rollout s",
+        "tokens a step",
+        "trained",
+        "runs",
+    ]
     notes = ["**The work was not equal:** " + "; ".join(made["unequal"])] if made["unequal"] else []
     return "\n\n".join([markdown(header, rows), *notes])
 
