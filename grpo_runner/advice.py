@@ -140,10 +140,12 @@ def _overlong(config: RunConfig) -> Iterator[str]:
 
 
 def _importance(config: RunConfig) -> Iterator[str]:
-    kind, cap = config.rollout.importance, config.rollout.importance_cap
+    kind, cap, ahead = config.rollout.importance, config.rollout.importance_cap, config.rollout.ahead
+    if kind == "none" and ahead:
+        yield "rollout.ahead: answers are one update old, and rollout.importance=none does not weigh by it (try token)."
     if kind == "none":
         return
-    if config.rollout.engine != "vllm":
+    if config.rollout.engine != "vllm" and not ahead:
         yield (
             f"rollout.importance={kind}: rollout={config.rollout.engine} samples with the very weights that train, so "
             "that the ratio is 1 up to rounding (metrics.jsonl: mismatch)."

@@ -26,6 +26,12 @@ def check(config: RunConfig) -> None:
 # each function yields one line for each fault
 
 
+def _ahead(config: RunConfig) -> Iterator[str]:
+    rollout = config.rollout
+    if rollout.ahead and not (rollout.engine == "native" and rollout.merge_lora and config.lora.enabled):
+        yield "rollout.ahead=true: a copy of the policy samples. Allowed: rollout=native with merge_lora and an adapter."
+
+
 def _group_of_one(config: RunConfig) -> Iterator[str]:
     if config.group_size.value > 1:
         return
@@ -214,6 +220,7 @@ def _empty_evaluation(config: RunConfig) -> Iterator[str]:
 
 
 _FAULTS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
+    _ahead,
     _group_of_one,
     _ddof,
     _eps,

@@ -186,6 +186,7 @@ class RolloutConfig:
     top_k: Natural
     batch_rows: Count
     merge_lora: bool
+    ahead: bool
     dynamic_sampling: Natural
     when_short: Literal["smaller", "error"]
     importance: Literal["none", "token", "sequence"]

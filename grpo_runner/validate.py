@@ -52,6 +52,7 @@ LATER: dict[str, Any] = {
     "tracking.probe": ["grpo", "dr_grpo", "no_std", "no_length_norm"],
     "entropy_bonus": 0.0,
     "rollout.merge_lora": False,
+    "rollout.ahead": False,
     "optim.packing": False,
     "optim.fused": False,
 }

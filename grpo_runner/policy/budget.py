@@ -11,7 +11,7 @@ import torch
 from ..errors import MachineError
 
 # More than this brings no speed: the matrix products are large enough, and a CPU's caches hold less of what is kept.
-MOST = {"cpu": 2048, "cuda": 65536}
+MOST = {"cpu": 1024, "cuda": 65536}
 # What the estimate leaves free: the allocator's own needs, and what the estimate does not know of.
 SHARE = 0.6
 

@@ -121,8 +121,10 @@ def _bucket(at: int, members: Sequence[tuple[int, list[int]]], device: torch.dev
     starts = torch.tensor([longest - length for length, _ in members])
     beyond = (torch.arange(longest) < starts[:, None]).to(device) if starts.any() else None
     empty = [torch.zeros(0, dtype=torch.long)]
-    joined = (torch.cat(part or empty).to(device) for part in (prompt, own, prompt_to, own_to))
-    return Bucket(size, *joined, beyond=beyond)
+    at_prompt, at_own, to_prompt, to_own = (
+        torch.cat(part or empty).to(device) for part in (prompt, own, prompt_to, own_to)
+    )
+    return Bucket(size, at_prompt, at_own, to_prompt, to_own, beyond)
 
 
 def packed_logprobs(

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..policy.decoder import Decoder
+from ..policy.decoder import Decoder, Layer
 from ..types import Completion, Group, Question
 from .decoding import Cache, Prompt, prefill
 from .engine import Sampling, choose, completion, ended_by_stop
@@ -44,6 +44,16 @@ class NativeEngine:
         self.tokenizer, self.eos, self.batch_rows, self.merge = tokenizer, eos, batch_rows, merge
         self.decoder = Decoder(model)
         self.device = self.decoder.head.weight.device
+        self.held: Sequence[Layer] | None = None
+
+    @torch.no_grad()
+    def hold(self) -> None:
+        """Sample from the policy as it stands now until `release`, whatever becomes of the adapter."""
+        self.held = self.decoder.merged()
+
+    def release(self) -> None:
+        """Sample from the policy as it stands again."""
+        self.held = None
 
     @torch.no_grad()
     def sample(
@@ -66,7 +76,7 @@ class _Sampled:
         self.engine, self.prompts, self.size, self.sampling = engine, prompts, group_size, sampling
         device, budget, count = engine.device, sampling.max_new_tokens, len(prompts) * group_size
         decoder = engine.decoder
-        self.layers = decoder.merged() if engine.merge else decoder.layers()
+        self.layers = engine.held or (decoder.merged() if engine.merge else decoder.layers())
         self.cache = Cache(decoder, self.layers, max(1, budget - 1), max(map(len, prompts)))
         uniforms = np.stack([sampling.draws(row // group_size, row % group_size) for row in range(count)])
         wide = torch.float32 if device.type == "mps" else torch.float64

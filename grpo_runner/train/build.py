@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,7 +27,7 @@ from ..policy.update import Trainer
 from ..prompts import Prompter, fit
 from ..reward import Grader, compose, policy_of, unreadable
 from ..rng import key
-from ..rollout import ENGINES, Engine, vllm_engine
+from ..rollout import ENGINES, Engine, NativeEngine, vllm_engine
 from ..schema import RunConfig
 from ..tracking import Tracker
 from ..types import Group, Verdict
@@ -77,7 +77,7 @@ def build(
     trainer = Trainer(model, tokenizer.pad_token_id, config, device, autocast, say, ranks)
     policy_file = "adapter" if config.lora.enabled else "policy"
     checkpoints = Checkpoints(folder / "checkpoints", config.checkpoint.keep, policy_file, ranks.leads)
-    start = restore(checkpoints, trainer, say)
+    start, sampler = restore(checkpoints, trainer, say)
     if ranks.world > 1:
         ranks.check_same(
             {
@@ -92,6 +92,8 @@ def build(
         engine: Engine = vllm_engine.start(config, model, tokenizer, eos, max(needed), closing)
     else:
         engine = ENGINES[config.rollout.engine](model, tokenizer, eos, config.rollout, say)
+    if config.rollout.ahead and (ranks.world > 1 or not isinstance(engine, NativeEngine)):
+        raise InputError("rollout.ahead=true: needs one process, and a model that rollout=native knows.")
     grader = closing.enter_context(Grader(config.reward.workers, config.reward.deadline_s, policy_of(config.reward)))
     grade = partial(_grade, grader)
     suite = Suite(
@@ -118,6 +120,7 @@ def build(
         checkpoints=checkpoints,
         pieces=partial(token_texts, tokenizer),
         ranks=ranks,
+        sampler=sampler,
     )
     notes = [
         *sets.notes,
@@ -166,17 +169,17 @@ def load_policy(config: RunConfig, device: torch.device) -> tuple[nn.Module, boo
     return attach_lora(model, config.lora, key(config.seed, "lora") % 2**63).eval(), False
 
 
-def restore(checkpoints: Checkpoints, trainer: Trainer, say: Callable[[str], None]) -> int:
-    """Put the newest sound checkpoint into the trainer; gives the step to make next.
+def restore(checkpoints: Checkpoints, trainer: Trainer, say: Callable[[str], None]) -> tuple[int, Mapping[str, Tensor]]:
+    """Put the newest sound checkpoint into the trainer; gives the step to make next, and what it samples from.
 
     The first of several processes looks for it. All begin from its tensors, at a fresh start too, bit by bit.
     """
     found, ranks = checkpoints.latest(say), trainer.ranks
     if found is None and ranks.world > 1:
-        found = Checkpoint(0, dict(trainer.named), {}, {})
+        found = Checkpoint(0, dict(trainer.named), {}, {}, {})
     start = ranks.by_first(lambda: found.step if found else 0, "checkpoint")
     if found is None:
-        return start
+        return start, {}
     with torch.no_grad():
         for name, value in ranks.from_first(found.policy, "policy").items():
             trainer.named[name].copy_(value)
@@ -184,7 +187,7 @@ def restore(checkpoints: Checkpoints, trainer: Trainer, say: Callable[[str], Non
     reference = ranks.from_first(found.reference, "reference")
     if reference and trainer.reference is not None:
         trainer.reference.load(reference)
-    return start
+    return start, found.sampler
 
 
 def _fingerprint(named: Iterable[tuple[str, Tensor]]) -> str:

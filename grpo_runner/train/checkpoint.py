@@ -24,13 +24,15 @@ from ..files import disk_errors, fsync, write_json
 class Checkpoint:
     """What a resumed run starts from: trainable parameters, optimizer tensors, and the next step to make.
 
-    reference: the tensors of a reference policy that is refreshed on the way; {} otherwise.
+    reference: the tensors of a reference policy that is refreshed on the way; {} otherwise. sampler: of the policy that
+    the next step's answers come from, where that is an older one (rollout.ahead); {} otherwise.
     """
 
     step: int
     policy: dict[str, Tensor]
     optimizer: dict[str, Tensor]
     reference: dict[str, Tensor]
+    sampler: dict[str, Tensor]
 
 
 class Checkpoints:
@@ -54,6 +56,7 @@ class Checkpoints:
         policy: Mapping[str, Tensor],
         optimizer: Mapping[str, Tensor],
         reference: Mapping[str, Tensor] = MappingProxyType({}),
+        sampler: Mapping[str, Tensor] = MappingProxyType({}),
     ) -> Path:
         """Write the state in which `step` is the next step to make. Raises MachineError; older checkpoints stay."""
         final = self.root / f"step_{step:06d}"
@@ -63,9 +66,9 @@ class Checkpoints:
         try:
             with disk_errors(final):
                 aside.mkdir(parents=True)
-                parts = {self.policy_file: policy, "optimizer": optimizer, "reference": reference}
+                parts = {self.policy_file: policy, "optimizer": optimizer, "reference": reference, "sampler": sampler}
                 for name, tensors in parts.items():
-                    if name == "reference" and not tensors:
+                    if name in ("reference", "sampler") and not tensors:
                         continue
                     save_file(
                         {key: value.detach().cpu().contiguous() for key, value in tensors.items()},
@@ -116,6 +119,7 @@ class Checkpoints:
                 policy=load_file(folder / f"{self.policy_file}.safetensors"),
                 optimizer=load_file(folder / "optimizer.safetensors"),
                 reference=load_file(moved) if (moved := folder / "reference.safetensors").exists() else {},
+                sampler=load_file(older) if (older := folder / "sampler.safetensors").exists() else {},
             )
         if steps:
             raise MachineError(

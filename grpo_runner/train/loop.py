@@ -9,7 +9,7 @@ from ..algorithm import advantages, token_weights
 from ..objectives import budget_of
 from ..policy.batch import Batch, minibatches
 from ..tracking.local import wants_completions
-from .collect import collect
+from .ahead import Ahead
 from .metrics import Step, step_completions, step_metrics, step_questions
 from .parts import Parts
 from .probing import probe_step
@@ -20,12 +20,14 @@ def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
     config, size, trainer = run.config, run.config.group_size.value, run.trainer
     advantage, norm, optim = config.advantage, config.loss_norm, config.optim
     budget = budget_of(config)
+    ahead = Ahead(run)
     for step in range(start, config.steps):
+        ahead.join()
         if config.evaluation.every and step % config.evaluation.every == 0:
             run.evaluate(step)
         trainer.refresh_reference(step)
         began = time.perf_counter()
-        rollout, rewards_QG = collect(run, step)  # NaN where a response is excluded
+        rollout, rewards_QG = ahead.take(step)  # NaN where a response is excluded
         batch, included_N = Batch.of(rollout.groups), ~rewards_QG.flatten().isnan()
         penalty_N = trainer.penalty(batch, included_N, step)
         if penalty_N is not None:  # KL in the reward
@@ -36,6 +38,7 @@ def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
         weights_NT, norm_NT = token_weights(advantages_QG.flatten(), mask_NT, batch.groups_N, parts, norm.kind, budget)
         probed = probe_step(run, step, rollout, batch, rewards_QG, mask_NT, parts)
         record, ready = wants_completions(config, step), time.perf_counter()
+        ahead.begin(step + 1)
         update = trainer.update(batch, parts, weights_NT, norm_NT, step, record)
         now = time.perf_counter()
         times = {"time/step_s": now - began, **rollout.seconds, "time/update_s": now - ready}
@@ -51,7 +54,7 @@ def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
         run.tracker.step(step, {**step_metrics(made), **probed.metrics, **times})
         stopping = stop_asked()
         if stopping or (step + 1) % (config.checkpoint.every or config.steps) == 0 or step + 1 == config.steps:
-            run.checkpoints.save(step + 1, trainer.named, trainer.state(), trainer.reference_state())
+            run.checkpoints.save(step + 1, trainer.named, trainer.state(), trainer.reference_state(), ahead.sampler)
         if stopping:
             return step + 1
     return config.steps

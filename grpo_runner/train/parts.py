@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from torch import Tensor
 
 from ..evaluation import Grade
 from ..parallel import Ranks
@@ -31,3 +33,4 @@ class Parts:
     checkpoints: Checkpoints
     pieces: Callable[[Sequence[int]], list[str]]  # the text of each token of an answer
     ranks: Ranks = field(default_factory=Ranks)
+    sampler: Mapping[str, Tensor] = field(default_factory=dict)  # what a resumed run samples from first; see ahead.py

@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 from grpo_runner import compose, run
 from grpo_runner.data import order
 from grpo_runner.errors import InputError
+from grpo_runner.parallel import Ranks
 from grpo_runner.rollout import ENGINES, NativeEngine
 from grpo_runner.train import collect, loop
 from grpo_runner.train.build import token_texts
@@ -150,6 +151,7 @@ def test_each_round_of_refills_has_draws_of_its_own():
             return [[Reward(0.0, {}) for _ in group.completions] for group in groups]
 
         run = SimpleNamespace(
+            ranks=Ranks(),
             config=config,
             questions=questions,
             prompts=[(1,)] * len(questions),
