@@ -26,10 +26,17 @@ def check(config: RunConfig) -> None:
 # each function yields one line for each fault
 
 
+def _quantize(config: RunConfig) -> Iterator[str]:
+    if config.model.quantize != "none" and not config.lora.enabled:
+        yield "model.quantize=nf4 with lora=off: a quantised base cannot be trained. Allowed: an adapter."
+    if config.model.quantize != "none" and config.rollout.engine == "vllm":
+        yield "model.quantize=nf4 with rollout=vllm: vLLM would sample from the base as it was stored."
+
+
 def _ahead(config: RunConfig) -> Iterator[str]:
     rollout = config.rollout
     if rollout.ahead and not (rollout.engine == "native" and rollout.merge_lora and config.lora.enabled):
-        yield "rollout.ahead=true: a copy of the policy samples. Allowed: rollout=native with merge_lora and an adapter."
+        yield "rollout.ahead=true: a copy of the policy samples. Allowed: rollout=native, merge_lora and an adapter."
 
 
 def _group_of_one(config: RunConfig) -> Iterator[str]:
@@ -220,6 +227,7 @@ def _empty_evaluation(config: RunConfig) -> Iterator[str]:
 
 
 _FAULTS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
+    _quantize,
     _ahead,
     _group_of_one,
     _ddof,

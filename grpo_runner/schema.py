@@ -36,6 +36,7 @@ class ModelConfig:
     path: Text
     revision: str | None
     gradient_checkpointing: bool
+    quantize: Literal["none", "nf4"]
     attn_implementation: Literal["auto", "eager", "sdpa", "flash_attention_2"]
 
 

@@ -51,6 +51,7 @@ LATER: dict[str, Any] = {
     "tracking.probe_every": 0,
     "tracking.probe": ["grpo", "dr_grpo", "no_std", "no_length_norm"],
     "entropy_bonus": 0.0,
+    "model.quantize": "none",
     "rollout.merge_lora": False,
     "rollout.ahead": False,
     "optim.packing": False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -28,7 +29,7 @@ def merge(run_dir: str, output: str) -> Path:
         )
     if target.exists() and any(target.iterdir()):
         raise InputError(f"merge: {target} is not empty; give a new folder.")
-    config = load(run / "config.yaml").model
+    config = replace(load(run / "config.yaml").model, quantize="none")
     base = load_model(config, torch.device("cpu"), torch.float32)
     merged = PeftModel.from_pretrained(base, str(run / "adapter")).merge_and_unload()
     with disk_errors(target):

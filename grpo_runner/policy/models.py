@@ -80,13 +80,29 @@ def load_model(config: ModelConfig, device: torch.device, dtype: torch.dtype) ->
     options: dict[str, Any] = {"dtype": dtype, "use_safetensors": True}
     if config.attn_implementation != "auto":
         options["attn_implementation"] = config.attn_implementation
+    if config.quantize == "nf4":
+        options |= {"quantization_config": _nf4(device, dtype), "device_map": {"": device}}
     model, loaded = _load(AutoModelForCausalLM, config, output_loading_info=True, **options)
     if missing := sorted(loaded["missing_keys"]):  # transformers would fill them with random numbers
         raise InputError(
             f"model.path={config.path}: {len(missing)} of the model's tensors are not in its weights.\n"
             f"Missing: {', '.join(missing[:3])}{' …' if len(missing) > 3 else ''}"
         )
-    return model.to(device).eval()
+    return model.eval() if config.quantize == "nf4" else model.to(device).eval()
+
+
+def _nf4(device: torch.device, dtype: torch.dtype) -> Any:
+    """QLoRA's storage: 4-bit NormalFloat with double quantisation (Dettmers et al. 2023, sec. 3)."""
+    from importlib.util import find_spec
+
+    from transformers import BitsAndBytesConfig
+
+    if find_spec("bitsandbytes") is None or device.type != "cuda":
+        lacks = "a GPU" if device.type != "cuda" else "bitsandbytes (pip install 'grpo-runner[qlora]')"
+        raise InputError(f"model.quantize=nf4 needs {lacks}.\nAllowed here: none.")
+    return BitsAndBytesConfig(
+        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=dtype
+    )
 
 
 def _load(cls: Any, config: ModelConfig, **options: Any) -> Any:

@@ -165,7 +165,8 @@ class Cache:
     def _attend(self, number: int, q: Tensor, width: int, unseen: Tensor | None) -> Tensor:
         """(B, heads · width) from q (B, heads, width), scaled: softmax over the prompt's keys and the row's own."""
         K, V = (table[:, : self.offset + width].unflatten(0, (len(q), -1)) for table in self.own[number])
-        q = q.unflatten(1, (self.shape.kv_heads, -1))
+        # contiguous: the fused kernel is not taken for another layout
+        q = q.contiguous().unflatten(1, (self.shape.kv_heads, -1))
         if self.offset:
             return F.scaled_dot_product_attention(q, K, V, attn_mask=unseen, scale=1.0).reshape(len(q), -1)
         Kp, Vp = self.prompts[number]

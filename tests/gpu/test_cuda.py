@@ -39,7 +39,7 @@ def test_two_steps_in_bfloat16(tmp_path, extra):
 
 
 def test_engines_agree_on_the_device():
-    config, device = ModelConfig("embedded", None, False, "auto"), torch.device("cuda")
+    config, device = ModelConfig("embedded", None, False, "none", "auto"), torch.device("cuda")
     model, tokenizer = load_model(config, device, torch.float32), load_tokenizer(config)
     questions = [Question(text, text, "") for text in ("2+3=?", "29+22+6-20=?")]
     prompts = [tuple(tokenizer.encode(question.text)) for question in questions]

@@ -17,7 +17,7 @@ from grpo_runner.types import Finish, Question
 from tests.helpers import tiny_llama
 
 SAMPLING = Sampling(temperature=1.0, top_p=1.0, top_k=0, max_new_tokens=12, stop=(), seed=0, purpose="rollout", step=3)
-EMBEDDED = ModelConfig("embedded", None, False, "auto")
+EMBEDDED = ModelConfig("embedded", None, False, "none", "auto")
 
 
 class Letters:

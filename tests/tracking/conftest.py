@@ -23,7 +23,7 @@ REFERENCES = ("grpo", "dr_grpo", "rloo")
 
 _TABLE = schema.SourceConfig(path=None, hub_id=None, hub_config=None, split="train")
 BASE = schema.RunConfig(
-    model=schema.ModelConfig(path="embedded", revision=None, gradient_checkpointing=False, attn_implementation="auto"),
+    model=schema.ModelConfig(path="embedded", revision=None, gradient_checkpointing=False, quantize="none", attn_implementation="auto"),
     data=schema.DataConfig(
         kind="arithmetic", train=_TABLE, eval=_TABLE, question_column="q", answer_column="a", answer_pattern=None, unreadable_gold="error",
         train_size=None, eval_size=None, short_batch="wrap", small_set="wrap", max_prompt_tokens=64, long_prompt="drop",
