@@ -11,8 +11,16 @@ from grpo_runner.errors import InputError
 from grpo_runner.train import run
 
 ARGS = (
-    *("questions_per_step=4", "group_size=4", "max_new_tokens=16", "tracking=off", "optim.lr=0.005", "steps=4"),
-    *("beta=0", "evaluation.every=2", "evaluation.questions=4", "checkpoint.keep=9", "tracking.completions_every=1"),
+    *(
+        "questions_per_step=4",
+        "group_size=4",
+        "max_new_tokens=16",
+        "tracking=off",
+        "optim.lr=0.005",
+        "entropy_bonus=0.1",
+        "steps=4",
+    ),
+    *("evaluation.every=2", "evaluation.questions=4", "checkpoint.keep=9", "tracking.completions_every=1"),
 )
 
 
