@@ -35,8 +35,9 @@ def _quantize(config: RunConfig) -> Iterator[str]:
 
 def _ahead(config: RunConfig) -> Iterator[str]:
     rollout = config.rollout
-    if rollout.ahead and not (rollout.engine == "native" and rollout.merge_lora and config.lora.enabled):
-        yield "rollout.ahead=true: a copy of the policy samples. Allowed: rollout=native, merge_lora and an adapter."
+    copied = rollout.engine == "native" and rollout.merge_lora and config.lora.enabled
+    if rollout.ahead and not (copied and config.model.quantize == "none"):
+        yield "rollout.ahead=true samples from a copy. Allowed: rollout=native, merge_lora, an adapter, quantize=none."
 
 
 def _group_of_one(config: RunConfig) -> Iterator[str]:

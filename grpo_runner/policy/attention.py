@@ -51,16 +51,19 @@ def fused(q: Tensor, k: Tensor, v: Tensor, cos: Tensor, sin: Tensor, buckets: Se
     """The same through scaled_dot_product_attention, for buckets of one group."""
     cos, sin = cos[:, None], sin[:, None]
     q, k = (q * cos + rotate_half(q) * sin).to(v.dtype), (k * cos + rotate_half(k) * sin).to(v.dtype)
-    out = torch.zeros_like(q)
+    places, made = [], []
     for bucket in buckets:
         _, _, rows, width = bucket.size
-        first = [x[bucket.prompt][None].transpose(1, 2) for x in (q, k, v)]
-        out = out.index_copy(0, bucket.prompt, _sdpa(*first)[0])
+        first = [x.index_select(0, bucket.prompt)[None].transpose(1, 2) for x in (q, k, v)]
+        places.append(bucket.prompt)
+        made.append(_sdpa(*first)[0])
         if len(bucket.own):
             own = [_pad(x, bucket.own, bucket.own_to, rows * width).unflatten(0, (rows, width)) for x in (q, k, v)]
-            made = _sdpa(*(x.transpose(1, 2) for x in own), *first[1:])
-            out = out.index_copy(0, bucket.own, made.flatten(0, 1)[bucket.own_to])
-    return out
+            found = _sdpa(*(x.transpose(1, 2) for x in own), *first[1:])
+            places.append(bucket.own)
+            made.append(found.flatten(0, 1).index_select(0, bucket.own_to))
+    # once, since each index_put copies the whole; index_copy would keep what it copies for the backward pass
+    return torch.zeros_like(q).index_put((torch.cat(places),), torch.cat(made))
 
 
 def _sdpa(q: Tensor, k: Tensor, v: Tensor, *prompt: Tensor) -> Tensor:
@@ -75,7 +78,7 @@ def _sdpa(q: Tensor, k: Tensor, v: Tensor, *prompt: Tensor) -> Tensor:
 
 def _pad(x: Tensor, tokens: Tensor, places: Tensor, size: int) -> Tensor:
     """(size, heads, width): the tokens at their places, 0 elsewhere."""
-    return x.new_zeros(size, *x.shape[1:]).index_copy(0, places, x[tokens])
+    return x.new_zeros(size, *x.shape[1:]).index_put((places,), x.index_select(0, tokens))
 
 
 class _Blocks(torch.autograd.Function):

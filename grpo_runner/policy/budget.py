@@ -40,9 +40,9 @@ class MicrobatchBudget:
 
 def automatic(model: Any, device: torch.device, packed: bool) -> int:
     """Tokens that free memory holds by `bytes_a_token`, at least 256 and at most what still brings speed."""
-    fit = int(
-        SHARE * free_memory(device) / bytes_a_token(model.config, model.dtype.itemsize, packed, checkpoints(model))
-    )
+    # layers that go through their own modules keep about twice as much, and LoRA's dropout as much again
+    kept = bytes_a_token(model.config, model.dtype.itemsize, packed and _frozen(model), checkpoints(model))
+    fit = int(SHARE * free_memory(device) / (2 * kept if _drops_out(model) else kept))
     return max(256, min(fit, MOST.get(device.type, 8192)))
 
 
@@ -62,6 +62,16 @@ def bytes_a_token(config: Any, item: int, packed: bool, checkpointing: bool) -> 
     layer = (4 * h + (2 * heads + 2 * kv_heads) * width + 2 * f) * item * (1 if packed else 2)
     body = layers * h * item + layer if checkpointing else layers * layer
     return body + (4 * h if packed else 8 * config.vocab_size)
+
+
+def _frozen(model: Any) -> bool:
+    """Whether an adapter alone is trained, over a base of plain matrices."""
+    trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    return all("lora_" in name for name in trained) and getattr(model, "quantization_method", None) is None
+
+
+def _drops_out(model: Any) -> bool:
+    return any("lora_dropout" in name and getattr(module, "p", 0) > 0 for name, module in model.named_modules())
 
 
 def checkpoints(model: Any) -> bool:

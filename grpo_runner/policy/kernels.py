@@ -17,6 +17,8 @@ from torch import Tensor, nn
 from .decoder import Projection
 
 Grads = tuple[Tensor | None, ...]
+# Logits made at once: more on a GPU, where each chunk reads the whole head; on a CPU what its caches hold.
+CHUNK = {"cuda": 2**27, "cpu": 2**22}
 
 
 def add_norm(x: Tensor, delta: Tensor | None, norm: Any) -> tuple[Tensor, Tensor]:
@@ -56,15 +58,15 @@ def rotate_half(x: Tensor) -> Tensor:
 
 
 def token_logprobs(
-    hidden: Tensor, head: nn.Linear, targets: Tensor, temperature: float, entropy: bool, chunk: int = 2**22
+    hidden: Tensor, head: nn.Linear, targets: Tensor, temperature: float, entropy: bool, chunk: int | None = None
 ) -> tuple[Tensor, Tensor | None]:
     """((R,) log-probabilities of `targets`, (R,) entropies in nats or None), float32, from hidden states (R, hidden).
 
-    Logits are made for a chunk of tokens at a time, `chunk` numbers at most, so that (R, V) never exists. Over a frozen
-    head the derivative of each log-probability by its own hidden state is made in the same pass, since it is a vector
-    of the hidden state's size; nothing has to be computed again. A trained head is recomputed chunk by chunk.
+    Logits are made for a chunk of tokens at a time, `chunk` numbers at most (None: CHUNK), so that (R, V) never exists.
+    Over a frozen head the derivative of each log-probability by its own hidden state is made in the same pass, since it
+    is a vector of the hidden state's size; nothing is computed again. A trained head is recomputed chunk by chunk.
     """
-    size = max(1, chunk // head.weight.shape[0])
+    size = max(1, (chunk or CHUNK.get(hidden.device.type, 2**22)) // head.weight.shape[0])
     if head.weight.requires_grad and torch.is_grad_enabled():
         from torch.utils.checkpoint import checkpoint
 

@@ -199,8 +199,9 @@ class Trainer:
                         self._backward(work, piece, number == 0, seen)
                 return seen
             except torch.OutOfMemoryError:
-                self.stepper.drop_gradients()
-                self.budget.halve()
+                pass  # out of the handler first: its traceback keeps the tensors of the failed pass
+            self.stepper.drop_gradients()
+            self.budget.halve()
 
     def _backward(self, work: _Work, piece: Tensor, first: bool, tally: Tally) -> None:
         """Add the gradient of one micro-batch. first: no optimizer step of this rollout was made yet."""
@@ -230,9 +231,12 @@ class Trainer:
         # the ratios are looked at by themselves: where a weight is 0, an infinite ratio makes no infinite loss
         if not all(torch.isfinite(values).all() for values in (loss.value, loss.ratio, loss.importance)):
             raise _non_finite("loss or ratio", work.batch, piece, work.step)
-        if tally.record is not None:
-            logprobs_BT.register_hook(lambda gradient: tally.keep_tokens(piece, given, loss, gradient, self.config))
+        caught: list[Tensor] = []
+        if tally.record is not None:  # a hook that held the tensor itself would be a cycle that is never freed
+            logprobs_BT.register_hook(caught.append)
         loss.value.backward()
+        if caught:
+            tally.keep_tokens(piece, given, loss, caught[0], self.config)
         tally.add(piece, given, loss)
 
     @torch.no_grad()
@@ -241,9 +245,16 @@ class Trainer:
         scores_NT = torch.zeros(batch.mask_NT.shape, dtype=torch.float64)
         score = self.score_reference if reference else self.score
         with reference.active() if reference else nullcontext(), self.precision():
-            for piece in score.cut(batch, self.ranks.rows(rows, batch.groups_N), self.budget.tokens):
-                values_BT, _ = score(batch, piece)
-                scores_NT[piece, : values_BT.shape[1]] = values_BT.double().cpu()
+            left = self.ranks.rows(rows, batch.groups_N)
+            while len(left):
+                try:
+                    for piece in score.cut(batch, left, self.budget.tokens):
+                        values_BT, _ = score(batch, piece)
+                        scores_NT[piece, : values_BT.shape[1]] = values_BT.double().cpu()
+                    break
+                except torch.OutOfMemoryError:
+                    pass
+                self.budget.halve()
         return self.ranks.sum(scores_NT, "scores")
 
     @contextmanager

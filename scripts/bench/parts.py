@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-STEP = "grpo_runner.train.loop:collect"  # called once a step, at its beginning
+STEP = "grpo_runner.train.ahead:collect"  # called once a step, at its beginning
 LOOP = "grpo_runner.train.runner:train"  # the end of the last step is its end
 # the part, and what it is made of: module:name as looked up by the caller, or module:Class.method
 PARTS: dict[str, tuple[str, ...]] = {

@@ -12,7 +12,6 @@ import torch
 from grpo_runner import compose, run
 from grpo_runner.policy.models import eos_ids, load_model, load_tokenizer
 from grpo_runner.rollout import NativeEngine, Sampling, TransformersEngine
-from grpo_runner.schema import ModelConfig
 from grpo_runner.types import Question
 
 pytestmark = [
@@ -39,7 +38,7 @@ def test_two_steps_in_bfloat16(tmp_path, extra):
 
 
 def test_engines_agree_on_the_device():
-    config, device = ModelConfig("embedded", None, False, "none", "auto"), torch.device("cuda")
+    config, device = compose([]).model, torch.device("cuda")
     model, tokenizer = load_model(config, device, torch.float32), load_tokenizer(config)
     questions = [Question(text, text, "") for text in ("2+3=?", "29+22+6-20=?")]
     prompts = [tuple(tokenizer.encode(question.text)) for question in questions]

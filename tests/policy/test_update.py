@@ -19,7 +19,7 @@ from grpo_runner.policy.models import attach_lora
 from grpo_runner.policy.optimizer import learning_rate
 from grpo_runner.policy.scorer import Scorer
 from grpo_runner.policy.update import Trainer, differentiated
-from grpo_runner.train import loop
+from grpo_runner.train import ahead, loop
 from tests.helpers import changed, random_groups, tiny_llama
 
 CPU = torch.device("cpu")
@@ -313,10 +313,10 @@ def test_pb026_the_constant_is_the_completions_budget_without_the_prompt(monkeyp
         config = compose(["loss_norm=constant", "evaluation=never", *widths, *overrides])
         trainer = types.SimpleNamespace(refresh_reference=lambda step: None, penalty=lambda *given: None)
         made = types.SimpleNamespace(groups=random_groups(2, 4))
-        monkeypatch.setattr(loop, "collect", lambda run, step, made=made: (made, torch.eye(2, 4)))
+        monkeypatch.setattr(ahead, "collect", lambda run, step, made=made: (made, torch.eye(2, 4)))
         monkeypatch.setattr(loop, "token_weights", caught)
         with pytest.raises(Reached) as reached:
-            loop.train(types.SimpleNamespace(config=config, trainer=trainer), 0, lambda: False)
+            loop.train(types.SimpleNamespace(config=config, trainer=trainer, sampler={}), 0, lambda: False)
         assert reached.value.args == ("constant", budget)
     # prompts of other lengths leave the weights alone: the mask is of completions
     short, long = Batch.of(random_groups(2, 4)), random_groups(2, 4)

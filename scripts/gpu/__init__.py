@@ -1,0 +1,1 @@
+"""The parts of `scripts/gpu_check.py`, and the sizes of the models that it makes."""
