@@ -123,8 +123,8 @@ class Trainer:
         old_NT = None
         if len(minibatches) > 1:
             # the first optimizer step's own pass gives the old log-probabilities of its rows, unless dropout is in it
-            given = [] if self._drops_out() else minibatches[0].tolist()
-            old_NT = self._scores(batch, torch.tensor([row for row in rows.tolist() if row not in set(given)]), None)
+            given = rows[:0] if self._drops_out() else minibatches[0]
+            old_NT = self._scores(batch, rows[~torch.isin(rows, given)], None)
         work = _Work(batch, weights_NT, norm_NT, old_NT, reference_NT, step)
 
         tally = Tally(batch.mask_NT.shape, record)

@@ -209,7 +209,9 @@ def test_the_budget_by_free_memory(monkeypatch):
     monkeypatch.setitem(budget_module.MOST, "cpu", 2000)
     monkeypatch.setattr(budget_module, "free_memory", lambda device: 1000 * packed)
     by_modules = max(256, 600 * packed // padded)
-    assert automatic(model, CPU, True) == automatic(model, CPU, False) == by_modules  # all is trained: by its own modules
+    assert (
+        automatic(model, CPU, True) == automatic(model, CPU, False) == by_modules
+    )  # all is trained: by its own modules
     model = attach_lora(model, CONFIG.lora, 0)
     assert automatic(model, CPU, True) == 600  # the adapter alone
     assert automatic(model, CPU, False) == by_modules

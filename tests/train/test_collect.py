@@ -18,7 +18,7 @@ from grpo_runner.data import order
 from grpo_runner.errors import InputError
 from grpo_runner.parallel import Ranks
 from grpo_runner.rollout import ENGINES, NativeEngine
-from grpo_runner.train import collect, loop
+from grpo_runner.train import ahead, collect
 from grpo_runner.train.build import token_texts
 from grpo_runner.types import Completion, Finish, Group, Question, Reward, Status, Verdict
 from tests.helpers import changed
@@ -93,7 +93,7 @@ def kept_alone(monkeypatch, leave_out=0):
         )
         return collect.Rollout(groups, verdicts, rewards, made.seconds, made.refills), rewards_QG[kept]
 
-    monkeypatch.setattr(loop, "collect", collected)
+    monkeypatch.setattr(ahead, "collect", collected)
 
 
 def adapter(folder: Path) -> dict[str, torch.Tensor]:
