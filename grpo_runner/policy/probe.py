@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from .batch import Batch
-from .update import Trainer, differentiated
+from .scorer import differentiated
+from .update import Trainer
 
 Vector = list[Tensor]  # one tensor a trainable parameter
 

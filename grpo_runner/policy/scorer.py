@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -43,3 +44,24 @@ class Scorer:
             return completion_logprobs(self.model, padded, self.temperature).masked_fill(outside, 0.0), None
         logprobs, entropies = logprobs_and_entropy(self.model, padded, self.temperature)
         return logprobs.masked_fill(outside, 0.0), entropies.masked_fill(outside, 0.0)
+
+
+@contextmanager
+def differentiated(model: nn.Module) -> Iterator[None]:
+    """LoRA dropout and gradient checkpointing on, for the passes that are differentiated and for nothing else.
+
+    The backward pass belongs in it too, since checkpointing computes the forward pass again there. The base's own
+    dropout stays off: sampling, old, reference and new log-probabilities are of one and the same policy.
+    """
+    from transformers.modeling_layers import GradientCheckpointingLayer
+
+    switched = [
+        m for name, m in model.named_modules() if isinstance(m, GradientCheckpointingLayer) or "lora_dropout" in name
+    ]
+    for module in switched:
+        module.training = True
+    try:
+        yield
+    finally:
+        for module in switched:
+            module.training = False

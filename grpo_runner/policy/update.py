@@ -22,7 +22,7 @@ from .loss import Given, loss_of
 from .models import trainable
 from .optimizer import NotFinite, Stepper
 from .reference import Reference
-from .scorer import Scorer
+from .scorer import Scorer, differentiated
 from .tally import Tally, TokenRecord
 
 
@@ -91,6 +91,8 @@ class Trainer:
         self.optimizer = self.stepper.adamw
         self.reference = Reference(model, config) if config.beta.value > 0 else None
         self.score = self.score_reference = self.scorer(model)
+        if self.score.why_padded:
+            say(f"optim.packing does not know this model ({self.score.why_padded}): its rows are padded instead")
         if self.reference is not None and self.reference.model is not model:  # a second model, in full fine-tuning
             self.score_reference = self.scorer(self.reference.model)
         packed = self.score.decoder is not None
@@ -278,27 +280,6 @@ class Trainer:
     def load_state(self, tensors: dict[str, Tensor]) -> None:
         """Inverse of `state`."""
         self.stepper.load_state(tensors)
-
-
-@contextmanager
-def differentiated(model: nn.Module) -> Iterator[None]:
-    """LoRA dropout and gradient checkpointing on, for the passes that are differentiated and for nothing else.
-
-    The backward pass belongs in it too, since checkpointing computes the forward pass again there. The base's own
-    dropout stays off: sampling, old, reference and new log-probabilities are of one and the same policy.
-    """
-    from transformers.modeling_layers import GradientCheckpointingLayer
-
-    switched = [
-        m for name, m in model.named_modules() if isinstance(m, GradientCheckpointingLayer) or "lora_dropout" in name
-    ]
-    for module in switched:
-        module.training = True
-    try:
-        yield
-    finally:
-        for module in switched:
-            module.training = False
 
 
 def _non_finite(what: str, batch: Batch, rows: Tensor, step: int) -> NonFiniteError:

@@ -17,8 +17,8 @@ from grpo_runner.policy.batch import Batch, minibatches
 from grpo_runner.policy.logprobs import completion_logprobs, logprobs_and_entropy
 from grpo_runner.policy.models import attach_lora
 from grpo_runner.policy.optimizer import learning_rate
-from grpo_runner.policy.scorer import Scorer
-from grpo_runner.policy.update import Trainer, differentiated
+from grpo_runner.policy.scorer import Scorer, differentiated
+from grpo_runner.policy.update import Trainer
 from grpo_runner.train import ahead, loop
 from tests.helpers import changed, random_groups, tiny_llama
 
