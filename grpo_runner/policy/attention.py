@@ -8,7 +8,7 @@ backward pass in bf16 takes several times as long), and `fused`, torch's scaled_
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -37,6 +37,14 @@ class Bucket:
     prompt_to: Tensor
     own_to: Tensor
     beyond: Tensor | None
+    known: dict[tuple[int, int], list[_Part]] = field(default_factory=dict, compare=False, repr=False)
+
+    def parts(self, heads: int, kv_heads: int) -> list[_Part]:
+        """Prompts, then completions if there are any tokens of them. Made once, since every layer asks."""
+        if (heads, kv_heads) not in self.known:
+            which = (False, True)[: 1 + (len(self.own) > 0)]
+            self.known[heads, kv_heads] = [_Part(self, heads, kv_heads, completions) for completions in which]
+        return self.known[heads, kv_heads]
 
 
 Attention = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Sequence[Bucket]], Tensor]
@@ -95,8 +103,9 @@ class _Blocks(torch.autograd.Function):
         ctx.buckets, ctx.scale = buckets, scale
         out = torch.empty_like(q)
         for bucket in buckets:
-            for part in _parts(q, k, v, bucket):
-                out[part.tokens] = part.back(_forward(part.q, part.k, part.v, part.beyond))
+            for part in bucket.parts(q.shape[1], k.shape[1]):
+                made = _forward(part.queries(q), part.keys(k), part.keys(v), part.beyond)
+                out[part.tokens] = part.of_queries(made)
         return out
 
     @staticmethod
@@ -107,15 +116,12 @@ class _Blocks(torch.autograd.Function):
         for bucket in ctx.buckets:
             shared: tuple[Tensor, Tensor] | None = None
             # completions before their prompts, whose keys and values have a gradient from them too
-            for part in reversed(_parts(q, k, v, bucket)):
-                slope = part.queries(g)
-                found_q, *found = _backward(slope, part.q, part.k, part.v, part.beyond)
-                gq[part.tokens] = part.back(found_q)
+            for part in reversed(bucket.parts(q.shape[1], k.shape[1])):
+                slope = part.queries(g, zeros=True)
+                found_q, *found = _backward(slope, part.queries(q), part.keys(k), part.keys(v), part.beyond)
+                gq[part.tokens] = part.of_queries(found_q)
                 for number, (target, made) in enumerate(zip((gk, gv), found, strict=True)):
-                    own = made[:, made.shape[1] - part.width :]
-                    if shared is not None:
-                        own = own + shared[number]
-                    target[part.tokens] = part.back(own.unsqueeze(1))
+                    target[part.tokens] = part.of_keys(made if shared is None else made + shared[number])
                 # (Q · kv heads, P, width): the sum over a group's rows
                 shared = part.of_prompt(found[0]), part.of_prompt(found[1])
         gq = (gq * cos).sub_(rotate_half(gq) * sin).mul_(ctx.scale)
@@ -124,56 +130,76 @@ class _Blocks(torch.autograd.Function):
 
 
 class _Part:
-    """The prompts of a bucket, or their completions after them, as padded queries, keys and values."""
+    """The prompts of a bucket, or their completions after them: where in (tokens · heads) each padded place is read.
 
-    def __init__(self, q: Tensor, k: Tensor, v: Tensor, bucket: Bucket, completions: bool) -> None:
-        questions, prompt, rows, width = bucket.size
-        self.heads, self.questions = k.shape[1], questions
-        self.tokens, self.to = (bucket.own, bucket.own_to) if completions else (bucket.prompt, bucket.prompt_to)
-        self.rows, self.width = (rows, width) if completions else (1, prompt)
-        self.prompt = prompt if completions else 0
+    Lines Z = Q · rows · kv heads; a line has the r query heads of its kv head, T queries and S keys. What is padded
+    reads some token that is there: as a key it is ruled out, as a query its result is not looked at.
+    """
+
+    def __init__(self, bucket: Bucket, heads: int, kv_heads: int, completions: bool) -> None:
+        self.questions, prompt, rows, width = bucket.size
+        self.tokens, to = (bucket.own, bucket.own_to) if completions else (bucket.prompt, bucket.prompt_to)
+        self.rows, width = (rows, width) if completions else (1, prompt)
+        self.prompt, self.kv_heads, lines = prompt if completions else 0, kv_heads, self.questions * self.rows
+        own = _filled(self.tokens, to, lines * width).view(lines, width)
+        keys = own
+        if completions:
+            before = _filled(bucket.prompt, bucket.prompt_to, self.questions * prompt).view(-1, prompt)
+            keys = torch.cat([before.repeat_interleave(rows, dim=0), own], dim=1)
+        self.q_shape, self.k_shape = (lines * kv_heads, heads // kv_heads, width), (lines * kv_heads, keys.shape[1])
+        self.q_at = _by_head(own, heads)
+        self.k_at = _by_head(keys, kv_heads)
+        # of each token and head, its place among the queries (Z · r · T) and the keys (Z · S)
+        line, column = to // width, to % width
+        self.q_from = _place(line, column, heads, width)
+        self.k_from = _place(line, column + self.prompt, kv_heads, keys.shape[1])
+        empty = torch.ones(lines * width, dtype=torch.bool, device=to.device)
+        empty[to] = False
+        self.empty = None if len(to) == len(empty) else empty.view(lines, 1, 1, width, 1)
         beyond = bucket.beyond
         if beyond is not None:  # of each line of scores, over the prompt's keys
-            beyond = beyond[:, None].expand(-1, self.rows * self.heads, -1).flatten(0, 1)[:, None]
+            beyond = beyond[:, None].expand(-1, self.rows * kv_heads, -1).flatten(0, 1)[:, None]
         self.beyond = beyond
-        self.q, self.k, self.v = self.queries(q), self._own(k), self._own(v)
-        if completions:
-            before = _Part.__new__(_Part)
-            before.__dict__.update(self.__dict__, tokens=bucket.prompt, to=bucket.prompt_to, rows=1, width=prompt)
-            self.k, self.v = (
-                torch.cat([self._for_all(before._own(x)), own], 1) for x, own in ((k, self.k), (v, self.v))
-            )
 
-    def queries(self, x: Tensor) -> Tensor:
-        """(Z, heads a kv head, T, width), Z = Q · rows · kv heads."""
-        return self._padded(x).unflatten(2, (self.heads, -1)).permute(0, 2, 3, 1, 4).flatten(0, 1).contiguous()
+    def queries(self, x: Tensor, zeros: bool = False) -> Tensor:
+        """(Z, r, T, width) of (M, heads, width). zeros: what is padded is 0."""
+        found = x.reshape(-1, x.shape[2]).index_select(0, self.q_at).view(*self.q_shape, -1)
+        if zeros and self.empty is not None:
+            found.unflatten(0, (-1, self.kv_heads)).masked_fill_(self.empty, 0.0)
+        return found
 
-    def back(self, values: Tensor) -> Tensor:
-        """(tokens, heads, width) of (Z, heads a kv head, T, width)."""
-        lines = values.unflatten(0, (-1, self.heads)).permute(0, 3, 1, 2, 4)
-        return lines.flatten(0, 1).flatten(1, 2)[self.to]
+    def keys(self, x: Tensor) -> Tensor:
+        """(Z, S, width) of (M, kv heads, width): the prompt's before the own ones."""
+        return x.reshape(-1, x.shape[2]).index_select(0, self.k_at).view(*self.k_shape, -1)
+
+    def of_queries(self, values: Tensor) -> Tensor:
+        """(tokens, heads, width) of (Z, r, T, width)."""
+        return values.reshape(-1, values.shape[-1]).index_select(0, self.q_from).unflatten(0, (len(self.tokens), -1))
+
+    def of_keys(self, values: Tensor) -> Tensor:
+        """(tokens, kv heads, width) of (Z, S, width), the own ones."""
+        return values.reshape(-1, values.shape[-1]).index_select(0, self.k_from).unflatten(0, (len(self.tokens), -1))
 
     def of_prompt(self, gradient: Tensor) -> Tensor:
         """(Q · kv heads, P, width): the prompt's part of a gradient by keys or values, summed over a group's rows."""
-        part = gradient[:, : self.prompt].unflatten(0, (self.questions, self.rows, self.heads))
+        part = gradient[:, : self.prompt].unflatten(0, (self.questions, self.rows, self.kv_heads))
         return part.sum(1).flatten(0, 1)
 
-    def _for_all(self, x: Tensor) -> Tensor:
-        return x.unflatten(0, (self.questions, 1, self.heads)).expand(-1, self.rows, -1, -1, -1).flatten(0, 2)
 
-    def _own(self, x: Tensor) -> Tensor:
-        """(Z, T, width)."""
-        return self._padded(x).transpose(1, 2).flatten(0, 1)
-
-    def _padded(self, x: Tensor) -> Tensor:
-        """(Q · rows, T, heads, width)."""
-        lines = self.questions * self.rows
-        return _pad(x, self.tokens, self.to, lines * self.width).unflatten(0, (lines, self.width))
+def _filled(tokens: Tensor, to: Tensor, size: int) -> Tensor:
+    """(size,): the token at each place, some token where there is none."""
+    return tokens.new_zeros(size).index_put((to,), tokens)
 
 
-def _parts(q: Tensor, k: Tensor, v: Tensor, bucket: Bucket) -> list[_Part]:
-    """Prompts, then completions if there are any tokens of them."""
-    return [_Part(q, k, v, bucket, completions) for completions in (False, True)[: 1 + (len(bucket.own) > 0)]]
+def _by_head(tokens: Tensor, heads: int) -> Tensor:
+    """(lines · heads · width,) places in (M · heads) of tokens (lines, width)."""
+    return (tokens[:, None] * heads + torch.arange(heads, device=tokens.device)[:, None]).flatten().int()
+
+
+def _place(line: Tensor, column: Tensor, heads: int, width: int) -> Tensor:
+    """(tokens · heads,) places in (lines · heads · width)."""
+    head = torch.arange(heads, device=line.device)
+    return ((line[:, None] * heads + head) * width + column[:, None]).flatten().int()
 
 
 def _probabilities(q: Tensor, k: Tensor, beyond: Tensor | None) -> Tensor:
@@ -205,14 +231,23 @@ def _forward(q: Tensor, k: Tensor, v: Tensor, beyond: Tensor | None) -> Tensor:
 def _backward(g: Tensor, q: Tensor, k: Tensor, v: Tensor, beyond: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of `_forward` by q, k and v, the probabilities made again."""
     before = k.shape[1] - q.shape[2]
+    if q.shape[2] <= BLOCK:
+        return _slopes(g.flatten(1, 2), q, k, v, beyond)
     gq, gk, gv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
     for first in range(0, q.shape[2], BLOCK):
-        piece = q[:, :, first : first + BLOCK]
-        end = before + first + piece.shape[2]
-        probs, pull = _probabilities(piece, k[:, :end], beyond), g[:, :, first : first + BLOCK].flatten(1, 2)
-        gv[:, :end].baddbmm_(probs.transpose(1, 2), pull)
-        slope = torch.bmm(pull, v[:, :end].transpose(1, 2))
-        slope = torch.ops.aten._softmax_backward_data(slope, probs, -1, probs.dtype)
-        gq[:, :, first : first + BLOCK] = torch.bmm(slope, k[:, :end]).unflatten(1, piece.shape[1:3])
-        gk[:, :end].baddbmm_(slope.transpose(1, 2), piece.flatten(1, 2))
+        at = slice(first, first + BLOCK)
+        end = before + first + q[:, :, at].shape[2]
+        found = _slopes(g[:, :, at].flatten(1, 2), q[:, :, at], k[:, :end], v[:, :end], beyond)
+        gq[:, :, at] = found[0]
+        gk[:, :end] += found[1]
+        gv[:, :end] += found[2]
     return gq, gk, gv
+
+
+def _slopes(g: Tensor, q: Tensor, k: Tensor, v: Tensor, beyond: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Of one block of queries: g (Z, r · t, width)."""
+    probs = _probabilities(q, k, beyond)
+    gv = torch.bmm(probs.transpose(1, 2), g)
+    slope = torch.bmm(g, v.transpose(1, 2))
+    slope = torch.ops.aten._softmax_backward_data(slope, probs, -1, probs.dtype)
+    return torch.bmm(slope, k).unflatten(1, q.shape[1:3]), torch.bmm(slope.transpose(1, 2), q.flatten(1, 2)), gv

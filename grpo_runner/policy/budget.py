@@ -12,6 +12,8 @@ from ..errors import MachineError
 
 # More than this brings no speed: the matrix products are large enough, and a CPU's caches hold less of what is kept.
 MOST = {"cpu": 1024, "cuda": 65536}
+# Of small models, on a CPU: as many as keep so many bytes.
+CACHED = 2**26
 # What the estimate leaves free: the allocator's own needs, and what the estimate does not know of.
 SHARE = 0.6
 
@@ -43,7 +45,10 @@ def automatic(model: Any, device: torch.device, packed: bool) -> int:
     # layers that go through their own modules keep about twice as much, and LoRA's dropout as much again
     kept = bytes_a_token(model.config, model.dtype.itemsize, packed and _frozen(model), checkpoints(model))
     fit = int(SHARE * free_memory(device) / (2 * kept if _drops_out(model) else kept))
-    return max(256, min(fit, MOST.get(device.type, 8192)))
+    most = MOST.get(device.type, 8192)
+    if device.type == "cpu":
+        most = max(most, CACHED // kept)
+    return max(256, min(fit, most))
 
 
 def bytes_a_token(config: Any, item: int, packed: bool, checkpointing: bool) -> int:
