@@ -80,19 +80,34 @@ class Batch:
             yield torch.tensor(piece)
 
     def packed_microbatches(self, rows: Tensor, tokens: int) -> Iterator[Tensor]:
-        """Pieces of at most `tokens` tokens (at least one row), a group's rows together and its prompt counted once."""
-        piece: list[int] = []
+        """Pieces of at most `tokens` tokens (at least one row), a group's rows together and its prompt counted once.
+
+        As few as filling each piece gives, cut at the lowest limit that gives no more: the largest decides how much memory
+        is needed.
+        """
+        filled = self._filled(rows, tokens)
+        low, high = 1, tokens
+        while low < high:
+            middle = (low + high) // 2
+            if len(tried := self._filled(rows, middle)) <= len(filled):
+                filled, high = tried, middle
+            else:
+                low = middle + 1
+        yield from map(torch.tensor, filled)
+
+    def _filled(self, rows: Tensor, tokens: int) -> list[list[int]]:
+        """Rows in order, each into the last piece while it has room."""
+        pieces: list[list[int]] = []
         size, last = 0, -1
         for row in sorted(rows.tolist(), key=lambda row: (int(self.groups_N[row]), row)):
             group, own = int(self.groups_N[row]), len(self.completions[row]) - 1
             more = own + (len(self.prompts[row]) if group != last else 0)
-            if piece and size + more > tokens:
-                yield torch.tensor(piece)
-                piece, size, more = [], 0, own + len(self.prompts[row])
-            piece.append(row)
+            if not pieces or size + more > tokens:
+                pieces.append([])
+                size, more = 0, own + len(self.prompts[row])
+            pieces[-1].append(row)
             size, last = size + more, group
-        if piece:
-            yield torch.tensor(piece)
+        return pieces
 
     def pad(self, rows: Tensor, pad_id: int, device: torch.device) -> Padded:
         """Collate rows. Masks come from lengths, never from token values: pad may be the EOS."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from ..errors import MachineError
+from .memory import free_memory
 
 # More than this brings no speed: the matrix products are large enough, and a CPU's caches hold less of what is kept.
 MOST = {"cpu": 1024, "cuda": 65536}
@@ -82,11 +82,3 @@ def _drops_out(model: Any) -> bool:
 def checkpoints(model: Any) -> bool:
     """Whether gradient checkpointing is on."""
     return any(getattr(module, "gradient_checkpointing", False) for module in model.modules())
-
-
-def free_memory(device: torch.device) -> int:
-    """Bytes."""
-    if device.type == "cuda":
-        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return torch.cuda.mem_get_info(device)[0] + cached
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -51,19 +51,20 @@ def step_flops(model: Shapes, rank: int, prompt_tokens: int, rows: int, new_toke
 
 
 def rate(rows: int, shape: tuple[int, int], dtype: str, seconds: float = 0.3) -> float:
-    """FLOP a second of `linear` at this shape: the fastest of the calls that fit into so many seconds."""
+    """FLOP a second of `linear` at this shape: the fastest of what fits into so many seconds, of three at least."""
     import torch
 
     x = torch.randn(rows, shape[0], dtype=getattr(torch, dtype))
     weight = torch.randn(shape[1], shape[0], dtype=getattr(torch, dtype))
-    best, end = float("inf"), time.perf_counter() + seconds
+    taken: list[float] = []
     with torch.no_grad():
         torch.nn.functional.linear(x, weight)
-        while time.perf_counter() < end:
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end or len(taken) < 3:
             began = time.perf_counter()
             torch.nn.functional.linear(x, weight)
-            best = min(best, time.perf_counter() - began)
-    return 2 * rows * shape[0] * shape[1] / best
+            taken.append(time.perf_counter() - began)
+    return 2 * rows * shape[0] * shape[1] / min(taken)
 
 
 def limits(model: Shapes, dtype: str, update_rows: int, decode_rows: int) -> dict[str, float]:

@@ -346,3 +346,15 @@ def test_an_update_changes_the_adapter_alone():
         trainer.update(BATCH, [ROWS], BATCH.mask_NT / 40, BATCH.mask_NT / 40, step)
     moved = {name for name, value in model.state_dict().items() if not torch.equal(value, before[name])}
     assert moved == set(trainable(model)) and all("lora_" in name for name in moved)
+
+
+def test_packed_pieces_are_few_and_alike():
+    """Two groups of two rows, prompts of 5, completions of 7 and 6, of which the ends are not fed: 16 tokens a group."""
+    batch = long_rows(2, 2, 5, 7)
+
+    def cut(tokens):
+        return [piece.tolist() for piece in batch.packed_microbatches(torch.arange(4), tokens)]
+
+    assert cut(32) == [[0, 1, 2, 3]]
+    assert cut(31) == [[0, 1], [2, 3]]  # 16 and 16, where filling each piece would give 27 and 10
+    assert cut(15) == cut(1) == [[0], [1], [2], [3]]  # a row that does not fit is a piece of its own
