@@ -82,8 +82,8 @@ class Batch:
     def packed_microbatches(self, rows: Tensor, tokens: int) -> Iterator[Tensor]:
         """Pieces of at most `tokens` tokens (at least one row), a group's rows together and its prompt counted once.
 
-        As few as filling each piece gives, cut at the lowest limit that gives no more: the largest decides how much memory
-        is needed.
+        As few as filling each piece gives, cut at the lowest limit that gives no more: the largest decides how much
+        memory is needed.
         """
         filled = self._filled(rows, tokens)
         low, high = 1, tokens
