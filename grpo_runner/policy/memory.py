@@ -13,21 +13,28 @@ _FILES = {2: ("memory.max", "memory.current"), 1: ("memory.limit_in_bytes", "mem
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes."""
+    """Bytes. Files that are cached make room when it is needed, and count as free."""
     if device.type == "cuda":
         cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return torch.cuda.mem_get_info(device)[0] + cached
-    return min([os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), *cgroup_rooms()])
+    return min([machine_room(), *cgroup_rooms()])
+
+
+def machine_room(told: Path = Path("/proc/meminfo")) -> int:
+    """Bytes that the machine has left; where Linux does not tell, those that hold nothing at all."""
+    kib = _numbers(told).get("MemAvailable:")
+    return kib * 1024 if kib is not None else os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def cgroup_rooms(own: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> Iterator[int]:
     """Bytes left to this process's control group and to each above it; none where there is no limit."""
     try:
-        lines = own.read_text().splitlines()
+        lines = own.read_text(errors="surrogateescape").splitlines()
     except OSError:
         return
     for line in lines:
-        number, controllers, path = line.split(":", 2)
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
         if number != "0" and "memory" not in controllers.split(","):
             continue
         top = root if number == "0" else root / "memory"
@@ -39,9 +46,18 @@ def cgroup_rooms(own: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/
 
 def _room(group: Path, limit: str, usage: str) -> int | None:
     try:
-        used = int((group / usage).read_text())
-        # files that are cached make room when it is needed
-        stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-        return max(0, int((group / limit).read_text()) - used + int(stat.get("inactive_file", 0)))
+        left = int((group / limit).read_text()) - int((group / usage).read_text())
     except (OSError, ValueError):  # no such group from here, or the word "max"
         return None
+    stat = _numbers(group / "memory.stat")
+    # of the older groups `inactive_file` leaves out the groups within, whose memory `usage` counts
+    return max(0, left + stat.get("total_inactive_file", stat.get("inactive_file", 0)))
+
+
+def _numbers(file: Path) -> dict[str, int]:
+    """The lines `NAME NUMBER …` of a file; {} of one that is not there."""
+    try:
+        parts = [line.split() for line in file.read_text(errors="replace").splitlines()]
+    except OSError:
+        return {}
+    return {part[0]: int(part[1]) for part in parts if len(part) > 1 and part[1].isdecimal()}

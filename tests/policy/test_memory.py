@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from grpo_runner.policy.memory import cgroup_rooms, free_memory
+from grpo_runner.policy.memory import cgroup_rooms, free_memory, machine_room
 
 
 def group(folder, version=2, **values):
@@ -31,6 +31,27 @@ def test_the_limit_of_a_job_and_of_what_is_above_it(tmp_path):
 def test_the_older_control_groups(tmp_path):
     group(tmp_path / "fs/memory/docker/x", 1, limit=700, used=600, stat="inactive_file 0")
     assert rooms(tmp_path, "9:cpu,cpuacct:/docker/x\n4:memory:/docker/x\n0::/\n") == [100]
+
+
+def test_cached_files_of_the_groups_within_an_older_one(tmp_path):
+    """A limit on the job, the process in its step: the job's usage counts the step, its own `inactive_file` does not."""
+    group(tmp_path / "fs/memory/job", 1, limit=4000, used=4000, stat="inactive_file 0\ntotal_inactive_file 3000")
+    assert rooms(tmp_path, "4:memory:/job/step\n") == [3000]
+
+
+def test_odd_files(tmp_path):
+    group(tmp_path / "fs/a:b", limit=1000, used=100, stat="a b c\ninactive_file")
+    assert rooms(tmp_path, "\n0::/a:b\nodd\n") == [900]
+    (tmp_path / "fs/a:b/memory.stat").unlink()
+    assert rooms(tmp_path, "0::/a:b\n") == [900]
+    (tmp_path / "own").write_bytes(b"0::/\xff\n")
+    assert list(cgroup_rooms(tmp_path / "own", tmp_path / "fs")) == []
+
+
+def test_what_the_machine_has_left(tmp_path):
+    (tmp_path / "meminfo").write_text("MemTotal:  900 kB\nMemFree:  10 kB\nMemAvailable:  700 kB\n")
+    assert machine_room(tmp_path / "meminfo") == 700 * 1024  # not what is free alone
+    assert 2**20 < machine_room(tmp_path / "nothing") < 2**50
 
 
 def test_a_machine_without_any(tmp_path):

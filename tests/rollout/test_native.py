@@ -99,6 +99,7 @@ def seen(monkeypatch):
 @pytest.mark.parametrize("merge", [True, False])
 def test_models(name, copied, merge, monkeypatch):
     monkeypatch.setattr(decoding, "COPY_UP_TO", 128 if copied else 0)
+    monkeypatch.setattr(decoding, "TURN_FROM", 1 if copied else 2**17)  # both orders of a product
     model = model_of(name)
     assert_same(*both(model, merge=merge, rows=12))
     if merge:
