@@ -23,7 +23,7 @@ from .schema import RunConfig
 NUMERIC_GROUPS = ("beta", "group_size")
 MOST_LINES = 5
 # The names in reward.parts: reward/compose.py has a function for each.
-PARTS = ("correct", "format", "function")
+PARTS = ("correct", "format", "countdown", "function")
 # Keys that came later, with what runs did before them: a folder that lacks them can still be read and gone on from.
 LATER: dict[str, Any] = {
     "reward.overlong_buffer": None,
@@ -38,6 +38,15 @@ LATER: dict[str, Any] = {
     "reward.lists": "unordered",
     "reward.several_golds": "any",
     "data.unreadable_gold": "error",
+    "data.levels": [],
+    "data.level_column": "level",
+    "data.max_question_characters": None,
+    "data.train.revision": None,
+    "data.train.question_column": None,
+    "data.train.answer_column": None,
+    "data.eval.revision": None,
+    "data.eval.question_column": None,
+    "data.eval.answer_column": None,
     "beta.placement": "loss",
     "beta.reference": "initial",
     "beta.refresh_every": 0,
@@ -96,14 +105,20 @@ def load(path: Path | str) -> RunConfig:
 
 def _with_later(values: dict[str, Any]) -> dict[str, Any]:
     for key, value in LATER.items():
-        group, _, name = key.rpartition(".")
-        part = values.get(group) if group else values
-        if isinstance(part, dict) and name not in part:
-            values = values | ({group: {**part, name: value}} if group else {name: value})
+        values = _given(values, key.split("."), value)
     norm = values.get("loss_norm")
     if isinstance(norm, dict) and norm.get("kind") == "constant" and norm.get("divisor", 0) is None:
         values = values | {"loss_norm": {**norm, "divisor": values.get("max_new_tokens")}}  # what null stood for
     return values
+
+
+def _given(values: dict[str, Any], path: list[str], value: Any) -> dict[str, Any]:
+    """Nested values, with one put in where the path's last name is missing from a group that is there."""
+    name, *rest = path
+    if not rest:
+        return values if name in values else values | {name: value}
+    group = values.get(name)
+    return values | {name: _given(group, rest, value)} if isinstance(group, dict) else values
 
 
 def keys() -> tuple[str, ...]:
@@ -131,7 +146,7 @@ def suggest(key: str) -> str:
     """The end of a sentence about an unknown key: ' Did you mean "optim.lr"?' for `lr`, `optim.lrr` or `optim.rl`."""
     known = keys()
     by_last: dict[str, str] = {}
-    for name in known:
+    for name in sorted(known, key=lambda name: name.count(".")):  # data.answer_column, not data.train.answer_column
         by_last.setdefault(name.rpartition(".")[2], name)
     last = key.rpartition(".")[2]
     if last in by_last:
