@@ -5,6 +5,7 @@ Pure functions of a RunConfig, called when it is composed and when a run starts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 from .errors import InputError, nearest
@@ -12,6 +13,8 @@ from .objectives import NAMED
 from .schema import RunConfig
 from .validate import LATER, shown
 
+# Names that mean something else in evals.jsonl or in the tables
+RESERVED = ("greedy", "sampled", "average", "questions", "samples", "probe", "time", "reward")
 # What only reward.equality=value asks for
 _OF_VALUES = ("units", "percent", "decimal_tolerance", "rounded_golds", "numeric_tolerance", "letters", "lists")
 
@@ -221,6 +224,16 @@ def _no_targets(config: RunConfig) -> Iterator[str]:
         yield "lora.targets=[] leaves nothing to train. Allowed: all-linear, or a list such as [q_proj,v_proj]."
 
 
+def _evaluation_sets(config: RunConfig) -> Iterator[str]:
+    for name, source in config.evaluation.sets.items():
+        if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or name in RESERVED:
+            taken = ", ".join(RESERVED)
+            yield f"evaluation.sets: {name!r} names no set. Allowed: a letter, then letters, digits and _; not {taken}."
+        if source.path is None and source.hub_id is None:
+            where = f"evaluation.sets.{name}"
+            yield f"{where} has no questions. Allowed: {where}.path=FILE, or {where}.hub_id=OWNER/NAME."
+
+
 def _empty_evaluation(config: RunConfig) -> Iterator[str]:
     evaluation = config.evaluation
     if evaluation.every and not evaluation.samples and not evaluation.greedy:
@@ -247,5 +260,6 @@ _FAULTS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _data_source,
     _minibatches,
     _no_targets,
+    _evaluation_sets,
     _empty_evaluation,
 )

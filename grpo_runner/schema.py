@@ -56,6 +56,13 @@ class SourceConfig:
 
 
 @dataclass(frozen=True, config=_STRICT)
+class SetConfig(SourceConfig):
+    """One set to evaluate on; null stands for what `data` says."""
+
+    answer_pattern: str | None
+
+
+@dataclass(frozen=True, config=_STRICT)
 class DataConfig:
     """Where questions come from, and the rules for columns, sizes and long prompts."""
 
@@ -206,9 +213,10 @@ class RolloutConfig:
 
 @dataclass(frozen=True, config=_STRICT)
 class EvaluationConfig:
-    """Held-out questions: how often, how many, how sampled."""
+    """Held-out questions: how often, which sets (none named: data.eval), how many of each, how sampled."""
 
     every: Natural
+    sets: dict[str, SetConfig]
     questions: Count
     samples: Natural
     greedy: bool

@@ -49,7 +49,7 @@ BASE = schema.RunConfig(
     ),
     rollout=schema.RolloutConfig(engine="native", top_p=1.0, top_k=0, batch_rows=64, merge_lora=True, ahead=False, dynamic_sampling=0, when_short="smaller", importance="none", importance_cap=None, vllm_python=None, vllm_memory=0.5),
     evaluation=schema.EvaluationConfig(
-        every=2, questions=4, samples=2, greedy=True, temperature=1.0, top_p=1.0, max_new_tokens=None
+        every=2, sets={}, questions=4, samples=2, greedy=True, temperature=1.0, top_p=1.0, max_new_tokens=None
     ),
     tracking=schema.TrackingConfig(
         wandb="offline", project="grpo_runner_tests", entity=None, group=None, tags=("a", "b"), completions_every=2, probe_every=0,
