@@ -91,13 +91,18 @@ def named_sets(config: RunConfig) -> dict[str, tuple[Question, ...]]:
     return {name: questions[: config.evaluation.questions] for name, questions in found.items()}
 
 
-def eval_set(config: RunConfig) -> tuple[Question, ...]:
-    """The questions of data.eval, evaluation.questions of them at most, without those of data.train."""
+def eval_set(config: RunConfig, seed: int) -> tuple[Question, ...]:
+    """The questions of data.eval, evaluation.questions of them at most; data.train is not read."""
     if config.data.kind != "table":
-        return data.load(config.data, config.seed, unreadable).eval[: config.evaluation.questions]
+        return data.load(config.data, seed, unreadable).eval[: config.evaluation.questions]
     source = SetConfig(**asdict(config.data.eval), answer_pattern=None)
     questions = data.held_out(config.data, "eval", source, cache(unreadable))
     return questions[: config.data.eval_size][: config.evaluation.questions]
+
+
+def budget_of(config: RunConfig) -> int:
+    """Tokens that an answer may have in an evaluation."""
+    return config.evaluation.max_new_tokens or config.max_new_tokens
 
 
 def suites(
@@ -107,9 +112,8 @@ def suites(
     made, notes = [], []
     for name, questions in sets.items():
         kept, prompts, note = fit(questions, prompter, config.data.max_prompt_tokens, config.data.long_prompt)
-        budget = config.evaluation.max_new_tokens or config.max_new_tokens
         ids = [prompts[question.id] for question in kept]
-        made.append(Suite(name, kept, ids, config.prompt.stop, budget, seed))
+        made.append(Suite(name, kept, ids, config.prompt.stop, budget_of(config), seed))
         if note:
             notes.append(f"{name}: {note}" if name else note)
     return made, notes
