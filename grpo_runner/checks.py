@@ -197,15 +197,25 @@ def _grading(config: RunConfig) -> Iterator[str]:
 
 
 def _data_source(config: RunConfig) -> Iterator[str]:
-    if config.data.kind != "arithmetic":
+    """A generator makes up its questions: what reads or chooses rows of a table has nothing to act on."""
+    data = config.data
+    if data.kind == "table":
         return
-    for split, source in {"train": config.data.train, "eval": config.data.eval}.items():
-        for key in ("path", "hub_id"):
+    for split, source in {"train": data.train, "eval": data.eval}.items():
+        for key in ("path", "hub_id", "revision", "question_column", "answer_column"):
             if getattr(source, key) is not None:
                 yield (
-                    f"data.{split}.{key} changes nothing with data.kind=arithmetic, which makes up its questions. "
+                    f"data.{split}.{key} changes nothing with data.kind={data.kind}, which makes up its questions. "
                     "Take data=jsonl, data=parquet or data=hub."
                 )
+    for key in ("levels", "max_question_characters"):
+        if getattr(data, key):
+            yield f"data.{key} changes nothing with data.kind={data.kind}, which makes up its questions. Leave it out."
+
+
+def _countdown(config: RunConfig) -> Iterator[str]:
+    if config.data.kind == "arithmetic" and "countdown" in config.reward.parts:
+        yield "reward.parts.countdown with data.kind=arithmetic: none of its questions is one. Take data=countdown."
 
 
 def _minibatches(config: RunConfig) -> Iterator[str]:
@@ -258,6 +268,7 @@ _FAULTS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _reward,
     _grading,
     _data_source,
+    _countdown,
     _minibatches,
     _no_targets,
     _evaluation_sets,

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from .. import advice, data
 from ..algorithm import plug_in
-from ..data import order
+from ..data import DataSets, order, overlap
 from ..errors import InputError
 from ..evaluation import Suite, evaluate
 from ..files import disk_errors, write_atomic, write_json
@@ -30,7 +30,9 @@ from ..rng import key
 from ..rollout import NativeEngine
 from ..schema import RunConfig
 from ..tracking import Tracker
+from ..types import Question
 from .checkpoint import Checkpoint, Checkpoints
+from .folder import RunFolder
 from .loading import fingerprint, load_policy, longest, named_sets, positions, start_engine, start_grader, suites
 from .parts import Parts
 
@@ -44,6 +46,7 @@ class Built:
     plan: dict[str, str]
     notes: list[str]
     save_model: Callable[[], None]
+    data: DataSets
 
 
 def build(
@@ -55,6 +58,7 @@ def build(
     reward_of = compose.build(config.reward, config.max_new_tokens)
     measured = config.evaluation.every > 0
     sets = data.load(config.data, config.seed, unreadable, evaluated=measured and not config.evaluation.sets)
+    ranks.by_first(lambda: RunFolder(config).check_data(sets), "data")
     order.check_size(len(sets.train), config.questions_per_step, config.data.small_set)
     tokenizer = load_tokenizer(config.model)
     prompter = Prompter(config.prompt, tokenizer)
@@ -105,6 +109,7 @@ def build(
     )
     notes = [
         *sets.notes,
+        *_not_held_out(config, sets.train, named),
         *(text for text in (note, *held_notes, small_note, position_note, _idle(config, ranks)) if text),
         *advice.warnings(config),
     ]
@@ -114,6 +119,7 @@ def build(
         plan(parts, _held_out(held_out), device, start),
         notes,
         partial(save_model, model, tokenizer, folder, config),
+        sets,
     )
 
 
@@ -136,6 +142,15 @@ def restore(checkpoints: Checkpoints, trainer: Trainer, say: Callable[[str], Non
     if reference and trainer.reference is not None:
         trainer.reference.load(reference)
     return start, found.sampler
+
+
+def _not_held_out(
+    config: RunConfig, train: Sequence[Question], named: Mapping[str, Sequence[Question]]
+) -> tuple[str, ...]:
+    """What to say where questions to evaluate on are trained on as well. A generator's own two sets are disjoint."""
+    made = config.data.kind != "table"
+    sets = {name or "data.eval": questions for name, questions in named.items() if name or not made}
+    return overlap.warnings(overlap.overlaps(train, sets)) if sets else ()
 
 
 def _idle(config: RunConfig, ranks: Ranks) -> str | None:
