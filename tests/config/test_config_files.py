@@ -24,7 +24,8 @@ TOLD_APART = {"data": {"train_size", "eval_size"}, "prompt": {"template", "syste
 FIELD = re.compile(r"^ *(?:- override /)?([\w./]+): *(.*)$")
 # what a comment must hold: the name of a paper or library whose value it gives, or that there is no such value
 SOURCE = re.compile(
-    r"\b(DeepSeekMath|DeepSeek-R1|Dr\. GRPO|DAPO|GSPO|MiniMax-M1|RLOO|oat|verl|TRL|no paper|the papers|ours|our choice)\b",
+    r"\b(DeepSeekMath|DeepSeek-R1|Dr\. GRPO|DAPO|GSPO|MiniMax-M1|RLOO|oat|verl|TRL"
+    r"|TinyZero|open-r1|Unsloth|rasbt|tinker|LoRA Without Regret|no paper|the papers|ours|our choice)\b",
     re.IGNORECASE,
 )
 
