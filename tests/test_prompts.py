@@ -1,6 +1,7 @@
 """Prompts: the published templates to the letter, exactly one BOS, chat templates, and the rules for long prompts."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,33 +67,48 @@ def refused(*args):
 
 # templates
 
-BOXED = "1+1=?\nPlease reason step by step, and put your final answer within \\boxed{}."
-GOLDEN = {
-    "tiny": "1+1=?",
-    "none": "1+1=?",
-    "qwen_math": (
-        "<|im_start|>system\nPlease reason step by step, and put your final answer within \\boxed{}.<|im_end|>\n"
-        "<|im_start|>user\n1+1=?<|im_end|>\n<|im_start|>assistant\n"
-    ),
-    "r1": (
-        "A conversation between User and Assistant. The User asks a question, and the Assistant solves it. The "
-        "Assistant first thinks about the reasoning process in the mind and then provides the User with the answer. "
-        "The reasoning process is enclosed within <think> </think> and answer is enclosed within <answer> </answer> "
-        "tags, respectively, i.e., <think> reasoning process here </think> <answer> answer here </answer>.\n"
-        "User: 1+1=?\nAssistant: <think>"
-    ),
-    "deepseek_math": f"User: {BOXED}\n\nAssistant:",
-    "chat_boxed": f"<|user|>{BOXED}\n<|assistant|>",
-}
+GOLDEN = Path(__file__).parent / "golden" / "prompts"
+# as Qwen2.5-Instruct's: a system message of its own where none is given
+CHATML = (
+    "{% if messages[0]['role'] != 'system' %}"
+    "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n{% endif %}"
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+ASKED = {"tinyzero": Question("q", "Using the numbers [19, 36, 55, 7], create an equation that equals 65.", "65")}
+NAMES = sorted(path.stem for path in CONF.glob("*.yaml"))
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in CONF.glob("*.yaml")))
+def rendered(name, **changed):
+    """The prompt of a choice of conf/prompt, as bytes, for its fixed question and the chat template of Qwen2.5."""
+    prompter = Prompter(replace(preset(name), **changed), tokenizer(chat=CHATML))
+    return prompter.text(ASKED.get(name, Q)).encode()
+
+
+def golden(name):
+    """The same prompt, written by hand after the published source."""
+    return (GOLDEN / f"{name}.txt").read_bytes()
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_preset_gives_the_published_prompt(name):
-    assert Prompter(preset(name), tokenizer(chat=CHAT)).text(Q) == GOLDEN[name]
+    assert rendered(name) == golden(name)
 
 
-def test_only_r1_stops_at_a_string():
-    assert {name: preset(name).stop for name in GOLDEN} == dict.fromkeys(GOLDEN, ()) | {"r1": ("</answer>",)}
+def test_every_golden_prompt_belongs_to_a_preset():
+    assert sorted(path.stem for path in GOLDEN.glob("*.txt")) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_changed_byte_is_seen(name):
+    """Negative control: white space at an end, where YAML and jinja2 are apt to lose it."""
+    template = preset(name).template
+    assert rendered(name, template=template + "\n") != golden(name)
+    assert rendered(name, template=" " + template) != golden(name)
+
+
+def test_where_an_answer_ends():
+    assert {name: preset(name).stop for name in NAMES} == dict.fromkeys(NAMES, ()) | {"r1": ("</answer>",)}
 
 
 def test_a_question_is_data_not_a_template():
