@@ -43,7 +43,8 @@ ARROWS = {
     },  # of lessons only show: the console, tables, text made safe to print
     "config": set(),
     "jobs": {"config", "train"},
-    "cli": {"config", "helptext", "jobs", "lessons", "grading", "policy", "tracking"},
+    "contamination": {"config", "data", "reward", "lessons"},  # of lessons only show, as grading
+    "cli": {"config", "helptext", "jobs", "lessons", "grading", "contamination", "policy", "tracking"},
     "__main__": {"cli"},
     "__init__": {"config", "train"},
 }
