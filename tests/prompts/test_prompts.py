@@ -1,23 +1,25 @@
 """Prompts: the published templates to the letter, exactly one BOS, chat templates, and the rules for long prompts."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 from pydantic import TypeAdapter, ValidationError
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from grpo_runner.data import countdown
 from grpo_runner.errors import InputError
 from grpo_runner.prompts import Prompter, fit
 from grpo_runner.schema import PromptConfig
 from grpo_runner.types import Question
+from tests.made_tokenizers import BOS, CHATML, EOS, tokenizer
 
-CONF = Path(__file__).parents[1] / "conf" / "prompt"
+CONF = Path(__file__).parents[2] / "conf" / "prompt"
 Q = Question("q", "1+1=?", "2")
-BOS, EOS = 256, 257
 
 CHAT = (
     "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}\n{% endfor %}"
@@ -27,26 +29,6 @@ CHAT_WITH_BOS = "{{ bos_token }}" + CHAT
 CHAT_WITHOUT_SYSTEM = (
     "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}" + CHAT
 )
-
-
-def tokenizer(front="", behind="", chat=None, bos="<s>"):
-    """A real byte-level tokenizer (ids 0..255 are bytes) that puts tokens in front of and behind a text.
-
-    There is no pad token, as with many base models.
-    """
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    inner = Tokenizer(models.BPE(vocab={letter: i for i, letter in enumerate(letters)}, merges=[]))
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    inner.decoder = decoders.ByteLevel()
-    inner.add_special_tokens([bos or "<s>", "</s>"])
-    special = [(token, inner.token_to_id(token)) for token in (bos or "<s>", "</s>")]
-    inner.post_processor = processors.TemplateProcessing(
-        single=f"{front} $A {behind}".strip(), pair="$A $B", special_tokens=special
-    )
-    made = PreTrainedTokenizerFast(tokenizer_object=inner, bos_token=bos, eos_token="</s>")
-    made.chat_template = chat
-    assert made.pad_token is None
-    return made
 
 
 def config(template="{{ question }}", system=None, chat=False, stop=()):
@@ -67,14 +49,7 @@ def refused(*args):
 
 # templates
 
-GOLDEN = Path(__file__).parent / "golden" / "prompts"
-# as Qwen2.5-Instruct's: a system message of its own where none is given
-CHATML = (
-    "{% if messages[0]['role'] != 'system' %}"
-    "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n{% endif %}"
-    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
+GOLDEN = Path(__file__).parents[1] / "golden" / "prompts"
 ASKED = {"tinyzero": Question("q", "Using the numbers [19, 36, 55, 7], create an equation that equals 65.", "65")}
 NAMES = sorted(path.stem for path in CONF.glob("*.yaml"))
 
@@ -109,6 +84,13 @@ def test_a_changed_byte_is_seen(name):
 
 def test_where_an_answer_ends():
     assert {name: preset(name).stop for name in NAMES} == dict.fromkeys(NAMES, ()) | {"r1": ("</answer>",)}
+
+
+def test_tinyzero_goes_around_the_questions_of_the_generator():
+    """The source writes the numbers and the target into one sentence; here data=countdown makes that sentence."""
+    [question] = countdown.questions("train", 0, 1)
+    sentence = r"Using the numbers \[\d+(, \d+)+\], create an equation that equals \d+\."
+    assert re.fullmatch(sentence, question.text) and re.fullmatch(sentence, ASKED["tinyzero"].text)
 
 
 def test_a_question_is_data_not_a_template():
