@@ -24,7 +24,7 @@ from ..method import method_name
 from ..parallel import Ranks
 from ..policy.models import choose_device, choose_dtype, eos_ids, load_tokenizer
 from ..policy.update import Trainer
-from ..prompts import Prompter, fit
+from ..prompts import Prompter, fit, mismatches, token_texts
 from ..reward import compose, unreadable
 from ..rng import key
 from ..rollout import NativeEngine
@@ -111,6 +111,7 @@ def build(
         *sets.notes,
         *_not_held_out(config, sets.train, named),
         *(text for text in (note, *held_notes, small_note, position_note, _idle(config, ranks)) if text),
+        *mismatches(prompter),
         *advice.warnings(config),
     ]
     return Built(
@@ -229,20 +230,6 @@ def _held_out(sets: Sequence[Suite]) -> str:
     total = f"{sum(len(suite.questions) for suite in sets)} held-out questions"
     named = ", ".join(f"{len(suite.questions)} of {suite.name}" for suite in sets if suite.name)
     return f"{total}: {named}" if named else total
-
-
-def token_texts(tokenizer: Any, ids: Sequence[int]) -> list[str]:
-    """The text that each token adds to those before it; together they are the text, special tokens included.
-
-    The last few tokens before are decoded with it: some tokenizers drop the space that a lone token begins with.
-    """
-    texts = []
-    for place in range(len(ids)):
-        near = ids[max(0, place - 4) : place]
-        before, after = tokenizer.decode(near), tokenizer.decode([*near, ids[place]])
-        same = next((at for at, pair in enumerate(zip(before, after, strict=False)) if len(set(pair)) > 1), len(before))
-        texts.append(after[same:])
-    return texts
 
 
 def _overlong_plan(config: RunConfig) -> str:
