@@ -17,6 +17,7 @@ NOUNS = {
     "files",
     "checks",
     "advice",
+    "prompt_advice",
     "method",
     "plugin",
     "validate",
@@ -41,9 +42,11 @@ ARROWS = {
         "tracking",
         "lessons",
     },  # of lessons only show: the console, tables, text made safe to print
+    "preview": {"config", "data", "prompts", "policy", "reward", "tracking", "train", "grading", "lessons"},
     "config": set(),
     "jobs": {"config", "train"},
-    "cli": {"config", "helptext", "jobs", "lessons", "grading", "policy", "tracking"},
+    "contamination": {"config", "data", "reward", "lessons"},  # of lessons only show, as grading
+    "cli": {"config", "helptext", "jobs", "lessons", "grading", "contamination", "preview", "policy", "tracking"},
     "__main__": {"cli"},
     "__init__": {"config", "train"},
 }
