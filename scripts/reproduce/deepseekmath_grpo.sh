@@ -1,4 +1,4 @@
 #!/usr/bin/env bash
-# DeepSeekMath-RL 7B: GRPO (DeepSeekMath, Table 5). Hardware not stated.
+# DeepSeekMath-RL 7B: of its four sets GSM8K, greedy (DeepSeekMath, Table 5).
 set -euo pipefail
-exec "$(dirname "${BASH_SOURCE[0]}")/run.sh" deepseekmath_grpo deepseekmath.table5.rl_7b "" "$@"
+exec "$(dirname "${BASH_SOURCE[0]}")/run.sh" deepseekmath_grpo deepseekmath.table5.rl_7b_cot "evaluation=gsm8k_test" "$@"

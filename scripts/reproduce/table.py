@@ -75,7 +75,7 @@ def table(folder: Path = HERE, facts: Path = FACTS, results: Path = RESULTS) -> 
         sources = list(dict.fromkeys(source for _, source in values.values()))
         told = ", ".join(f"{name} {value}" for name, (value, _) in values.items())
         mine = ours.get(script.preset)
-        cell = _result(mine) if mine else f"not run; the authors: {hardware(script.preset)}"
+        cell = _result(mine) if mine else f"not run; hardware of the source: {hardware(script.preset)}"
         command = f"`scripts/reproduce/{script.file}`"
         lines.append(f"| `{script.preset}` | {command} | {told} ({'; '.join(sources)}) | {_cell(cell)} |")
     named = {script.preset for script in scripts(folder)}

@@ -1,4 +1,4 @@
 #!/usr/bin/env bash
-# verl's GSM8K run with LoRA (verl docs/algo/baseline.md). Authors: 8 GPUs.
+# verl's GSM8K run with LoRA on Qwen2.5-7B-Instruct, greedy (verl docs/algo/baseline.md).
 set -euo pipefail
-exec "$(dirname "${BASH_SOURCE[0]}")/run.sh" verl_gsm8k_lora_7b verl.gsm8k_lora.7b "evaluation=gsm8k_test" "$@"
+exec "$(dirname "${BASH_SOURCE[0]}")/run.sh" verl_gsm8k_lora_7b verl.gsm8k_lora.qwen2_5_7b_instruct "evaluation=gsm8k_test" "$@"
