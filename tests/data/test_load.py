@@ -304,7 +304,7 @@ def test_a_level_that_no_row_has_is_refused(tmp_path):
 def test_levels_need_their_column(tmp_path, sets):
     assert 'no column "level" (data.level_column)' in refused(sets(NUMBERS, levels=(3,)))
     assert len(data.load(sets(NUMBERS), 0, readable).train) == 40  # not read where no level is asked for
-    rows = [{**row, "difficulty": row.pop("level")} for row in map(dict, LEVELS)]
+    rows = [{"question": row["question"], "answer": row["answer"], "difficulty": row["level"]} for row in LEVELS]
     found = data.load(leveled(tmp_path, rows, levels=(3,), level_column="difficulty"), 0, readable)
     assert len(found.train) == 2
 

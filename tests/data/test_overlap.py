@@ -123,8 +123,8 @@ def test_a_close_one_is_told_beside_the_same():
     assert "1 of the 2 questions of data.eval are also trained on" in said and "and 1 more are close to one" in said
 
 
-def test_numbers_of_8_grams_are_not_kept_for_training():
-    """Memory is that of the evaluation sets: an endless training set can be gone through."""
+def test_training_questions_are_gone_through_once():
+    """So that memory is that of the evaluation sets: any iterable will do."""
     train = (Question(str(i), f"number {i} of very many questions that nobody will keep in mind", "1") for i in range(3000))
     assert counts(train, made("number 7 of very many questions that nobody will keep in mind")) == (1, 0, 0)
     assert overlap.grams("too short") == set()
