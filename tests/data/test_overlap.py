@@ -154,4 +154,7 @@ def test_train_and_test_together_hold_the_whole_test_set():
 
 
 def test_gsm8k_is_clean_but_for_a_few():
-    assert counts(shared("gsm8k_train.jsonl"), shared("gsm8k_test.jsonl")) == (0, -1, -1)
+    """No test question stands in the training set; how many are close is bounded here at one in twenty."""
+    held_out = shared("gsm8k_test.jsonl")
+    same, close, _ = counts(shared("gsm8k_train.jsonl"), held_out)
+    assert same == 0 and close < len(held_out) / 20
