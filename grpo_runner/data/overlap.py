@@ -9,6 +9,7 @@ money did she make in total"), so that is told apart here: a question is `close`
 stand in one training question, and shares `some` when fewer do, but at least one. A question of fewer than eight words
 has none: for it, only the same text counts. An 8-gram of more than 20 different evaluation questions is an instruction
 that many of them carry, and is left out.
+"""
 
 from __future__ import annotations
 
