@@ -1,12 +1,12 @@
 """Made-up Countdown tasks: reach a target from three or four numbers, each used exactly once, by + - * / and brackets.
 
-After the task of TinyZero (github.com/Jiayi-Pan/TinyZero; hub Jiayi-Pan/Countdown-Tasks-3to4): numbers 1 to 99, target 10
-to 99. Each is made from a solution, which is then forgotten: two values at a time are drawn and joined by an operation,
-until one is left. All values on the way are positive whole numbers, so a solution without fractions always exists.
+After the task of TinyZero (github.com/Jiayi-Pan/TinyZero; hub Jiayi-Pan/Countdown-Tasks-3to4): numbers 1 to 99, target
+10 to 99. Each is made from a solution, which is then forgotten: two values at a time are drawn and joined by an
+operation, until one is left. All values on the way are positive whole numbers, so a solution without fractions exists.
 
 The gold is the task itself, `65 from 19 36 55 7`, since there is no one right answer: the checker reads it
-(reward/countdown.py). The BLAKE2b hash of the sorted numbers and the target puts a task into the train or the eval split
-(7 to 1): the two are disjoint whatever the seeds and the order of the numbers.
+(reward/countdown.py). The BLAKE2b hash of the sorted numbers and the target puts a task into the train or the eval
+split (7 to 1): the two are disjoint whatever the seeds and the order of the numbers.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def reader(pattern: str | None, key: str, column: str, drop: bool) -> Callable[[
             return ""
         raise InputError(
             f"{place}: {key} matches nothing in the gold answer ({column}), which has several lines.\n"
-            "A cell without a match must be the bare answer, on one line; data.unreadable_gold=drop leaves such rows out."
+            "Such a cell must be the bare answer, on one line; data.unreadable_gold=drop leaves these rows out."
         )
 
     return read_gold

@@ -1,14 +1,14 @@
 """Which questions to evaluate on are also trained on: the same text, or much of its wording. Pure.
 
-Same: equal once white space, $, double quotes, case, the end's punctuation and typographic spellings are gone (`plain`).
+Same: equal but for runs of white space, $, double quotes, case, marks at the end and typographic spellings (`plain`).
 
-8-grams: eight words in a row; words are what white space divides, in lower case, without punctuation at their ends. The
-length, and words by white space in lower case, are those of open-r1 (scripts/decontaminate.py at 0c68e8c), which drops a
-training question that shares any 8-gram with an evaluation set. One in common is often a phrase ("how much money did she
-make in total"), so that is told apart here: a question is `close` when at least half of its own 8-grams stand in one
-training question, and shares `some` when fewer do, but at least one. A question of fewer than eight words has none: for
-it, only the same text counts. An 8-gram of more than 20 different evaluation questions is an instruction that many of
-them carry, and is left out.
+8-grams: eight words in a row; words are what white space divides, in lower case, without punctuation at their ends.
+The length, and words by white space in lower case, are those of open-r1 (scripts/decontaminate.py at 0c68e8c), which
+drops a training question that shares any 8-gram with an evaluation set. One in common is often a phrase ("how much
+money did she make in total"), so that is told apart here: a question is `close` when at least half of its own 8-grams
+stand in one training question, and shares `some` when fewer do, but at least one. A question of fewer than eight words
+has none: for it, only the same text counts. An 8-gram of more than 20 different evaluation questions is an instruction
+that many of them carry, and is left out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WORDS = 8
 HALF = 0.5
 INSTRUCTION = 20
 _SPELLED = str.maketrans("’‘“”−", "''\"\"-")
-_DROPPED = re.compile(r'[\s$"]+')
+_DROPPED = re.compile(r'[$"]')
 _ENDS = ".,;:!?\"'()$"
 
 
@@ -51,7 +51,7 @@ class Overlap:
 
 def plain(text: str) -> str:
     """What two texts must have in common to be the same question."""
-    return _DROPPED.sub("", _spelled(text)).rstrip(".?!:")
+    return " ".join(_DROPPED.sub("", _spelled(text)).split()).rstrip(" .?!:")
 
 
 def grams(text: str) -> set[int]:
@@ -92,7 +92,8 @@ def warnings(found: Iterable[Overlap]) -> tuple[str, ...]:
             close = f", and {len(one.close):,} more are close to one" if one.close else ""
             said.append(f"Warning: {len(one.same):,} {of} are also trained on, so they are not held out{close}.")
         elif one.close:
-            said.append(f"Warning: {len(one.close):,} {of} are close to one that is trained on (half of their 8-grams).")
+            half = "half of their 8-grams or more"
+            said.append(f"Warning: {len(one.close):,} {of} are close to one that is trained on ({half}).")
     more = "The verb `data contamination` shows them."
     return (*said[:-1], f"{said[-1]} {more}") if said else ()
 

@@ -106,7 +106,7 @@ class RunFolder:
             )
 
     def begin(self, data: DataSets) -> None:
-        """Write config.yaml, data.json and code.diff; the mark of a finished run goes, it has more steps to make now."""
+        """Write config.yaml, data.json and code.diff; the mark of a finished run goes, for it has more to do now."""
         (self.path / "DONE").unlink(missing_ok=True)
         write_atomic(self.path / "config.yaml", to_yaml(self.config).encode())
         write_json(self.path / DATA, {"sha256": data.digest, "questions": len(data.train)})

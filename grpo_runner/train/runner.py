@@ -90,7 +90,7 @@ def _train(config: RunConfig, folder: RunFolder, terminal: Terminal, ranks: Rank
             check_record(config, built.start)
             if built.start:
                 say(f"going on from step {built.start}")
-            folder.begin(built.data)  # not before all was found to be in order: what a refused run would leave is nothing
+            folder.begin(built.data)  # not before all was found to be in order: a refused run leaves nothing
             terminal.announce(method, built.plan, built.notes)
         reached = built.start
         tracker.start(config, built.start or None)
