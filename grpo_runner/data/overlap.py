@@ -1,6 +1,6 @@
 """Which questions to evaluate on are also trained on: the same text, or much of its wording. Pure.
 
-Same: equal once white space, $, double quotes, case, the end's punctuation and typographic spellings are gone (`plain`).
+Same: equal but for runs of white space, $, double quotes, case, marks at the end and typographic spellings (`plain`).
 
 8-grams: eight words in a row; words are what white space divides, in lower case, without punctuation at their ends. The
 length, and words by white space in lower case, are those of open-r1 (scripts/decontaminate.py at 0c68e8c), which drops a
@@ -25,7 +25,7 @@ WORDS = 8
 HALF = 0.5
 INSTRUCTION = 20
 _SPELLED = str.maketrans("’‘“”−", "''\"\"-")
-_DROPPED = re.compile(r'[\s$"]+')
+_DROPPED = re.compile(r'[$"]')
 _ENDS = ".,;:!?\"'()$"
 
 
@@ -51,7 +51,7 @@ class Overlap:
 
 def plain(text: str) -> str:
     """What two texts must have in common to be the same question."""
-    return _DROPPED.sub("", _spelled(text)).rstrip(".?!:")
+    return " ".join(_DROPPED.sub("", _spelled(text)).split()).rstrip(" .?!:")
 
 
 def grams(text: str) -> set[int]:

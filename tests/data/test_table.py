@@ -13,8 +13,11 @@ from grpo_runner.schema import SourceConfig
 COLUMNS = {"question": "data.question_column", "answer": "data.answer_column"}
 
 
-def source(path=None, hub_id=None, hub_config=None, split="train"):
-    return SourceConfig(path=path and str(path), hub_id=hub_id, hub_config=hub_config, split=split)
+def source(path=None, hub_id=None, hub_config=None, split="train", revision=None):
+    return SourceConfig(
+        path=path and str(path), hub_id=hub_id, hub_config=hub_config, split=split, revision=revision,
+        question_column=None, answer_column=None,
+    )  # fmt: skip
 
 
 def refused(*args, **kwargs):
@@ -143,8 +146,8 @@ def test_a_hub_set(monkeypatch):
         return datasets.Dataset.from_dict({"question": ["q"], "answer": ["a\n#### 1"], "other": [0]})
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    (row,) = table.read(source(None, "openai/gsm8k", "main", "test"), "data.eval", COLUMNS)
-    assert seen == [(("openai/gsm8k", "main"), {"split": "test"})]
+    (row,) = table.read(source(None, "openai/gsm8k", "main", "test", "740312a"), "data.eval", COLUMNS)
+    assert seen == [(("openai/gsm8k", "main"), {"split": "test", "revision": "740312a"})]
     assert (row.id, row.place) == ("gsm8k/test/1", "openai/gsm8k: row 1")
     assert row.cells == {"question": "q", "answer": "a\n#### 1"}
 

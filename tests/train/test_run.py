@@ -58,7 +58,7 @@ def test_a_run_leaves_what_the_readme_says(grpo):
         "checkpoints",
         "adapter",
     }
-    assert names >= {"code.diff", "summary.json", "DONE", "weights.png"}
+    assert names >= {"data.json", "code.diff", "summary.json", "DONE", "weights.png"}
     assert [row["step"] for row in rows(grpo, "evals.jsonl")] == [0, 2, 4]
     assert load(grpo / "config.yaml") == changed(load(grpo / "config.yaml"), run_dir=str(grpo))
 
