@@ -56,7 +56,7 @@ def test_samples_count_by_how_much_questions_differ():
     for found, n in ((alike, 80), (apart, 20)):
         low, high = binomtest(n // 2, n).proportion_ci(0.95, method="wilson")
         assert (found.low, found.high) == pytest.approx((low, high))
-    between = estimate([0.75] * 10 + [0.25] * 10, samples=4)
+    between = estimate([1.0] * 5 + [0.5] * 10 + [0.0] * 5, samples=4)
     assert alike.high < between.high < apart.high
 
 

@@ -109,8 +109,7 @@ def test_sets_of_files_with_several_golds_and_other_graders(tmp_path):
     never = set_file(tmp_path / "never.jsonl", [("12+7=?", ["1", "2"])])
     sets = [f"+evaluation.sets.{name}.path={path}" for name, path in (("easy", easy), ("never", never))]
     words = [*SMALL, "data=jsonl", "data.train.path=none.jsonl", "prompt=tiny", "evaluation.samples=0"]
-    words += [*sets, "~data.train_size", "~data.eval_size"]
-    words = [word for word in words if "_size" not in word]
+    words = [word for word in [*words, *sets] if "_size" not in word]
     text = printed(*words, "--also", "reward=gsm8k_hash,boxed_strict", "--output", str(tmp_path / "out"))
     records = journal(tmp_path / "out")
     assert [(row["set"], len(row["golds"])) for row in sorted(records, key=lambda row: row["question"])] == [
