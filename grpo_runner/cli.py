@@ -125,6 +125,13 @@ def prompt(words: Sequence[str]) -> int:
     return show(words)
 
 
+def evaluate(words: Sequence[str]) -> int:
+    """Measure a model, or what a run made of it, on held-out questions."""
+    from .suite import evaluate as measure
+
+    return measure(words)
+
+
 VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "train": (train, "train one run, or a sweep with -m; this is what happens without a verb"),
     "merge": (merge, "RUN_FOLDER OUTPUT_FOLDER: write a run's adapter and its base as one model folder"),
@@ -133,6 +140,7 @@ VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
         "what the objective does, in figures: alone, methods, --rewards … --lengths …, or RUN --step N",
     ),
     "check": (check, "is an answer right: --response … --gold …, the rows of --file ROWS, or RUN's answers once more"),
+    "evaluate": (evaluate, "how often a model is right, with intervals: model=… or adapter=RUN_FOLDER (evaluate --help)"),
     "data": (data, "contamination data=… evaluation=…: which evaluation questions are in the training set"),
     "prompt": (prompt, "the prompts of a run: text, tokens, lengths, and what does not fit; experiment=… --n 3"),
 }

@@ -18,6 +18,7 @@ EXAMPLES = {
     "python -m grpo_runner model=smollm2_135m data=gsm8k prompt=chat_boxed max_new_tokens=256": "a real model",
     "python -m grpo_runner --cfg job": "every key with its value",
     r"python -m grpo_runner check --response '\boxed{\frac{2}{4}}' --gold 0.5": "is this answer right, and why?",
+    "python -m grpo_runner evaluate adapter=RUN_FOLDER --base evaluation=math500": "before and after, with intervals",
     "python -m grpo_runner merge RUN_FOLDER OUTPUT_FOLDER": "adapter and base as one model folder",
 }
 FLAGS = {

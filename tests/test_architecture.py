@@ -46,7 +46,12 @@ ARROWS = {
     "config": set(),
     "jobs": {"config", "train"},
     "contamination": {"config", "data", "reward", "lessons"},  # of lessons only show, as grading
-    "cli": {"config", "helptext", "jobs", "lessons", "grading", "contamination", "preview", "policy", "tracking"},
+    # of grading: policies and the bar; of lessons only show
+    "suite": {
+        "config", "data", "evaluation", "facts", "grading", "lessons", "policy", "prompts", "reward", "rollout",
+        "tracking", "train",
+    },  # fmt: skip
+    "cli": {"config", "helptext", "jobs", "lessons", "grading", "contamination", "preview", "suite", "policy", "tracking"},
     "__main__": {"cli"},
     "__init__": {"config", "train"},
 }

@@ -44,7 +44,7 @@ def _evaluate(wanted: Wanted, console: Console) -> None:
     from ..files import write_atomic
     from ..grading.progress import bar
     from ..tracking import quiet_libraries
-    from .graders import own, policies, regrade
+    from .graders import all_of, policies
     from .published import compare, figures
     from .results import ANSWERS, CURVE, evaluated, write
     from .show import show
@@ -66,11 +66,7 @@ def _evaluate(wanted: Wanted, console: Console) -> None:
                 answered = list(answer_all(found, sets, folder / ANSWERS, shown))
         except KeyboardInterrupt:
             raise Interrupted(f"Stopped; the answers so far are in {folder}.\nThe same command goes on.") from None
-        graders = [
-            {name: own(one.records) if policy is None else regrade(one.records, policy, config) for name, policy in
-             {"own": None, **others}.items()} if others else {}
-            for one in answered
-        ]  # fmt: skip
+        graders = [all_of(one.records, others, config) for one in answered]
         results = evaluated(answered, graders)
         compared = [line for one in results for line in compare(published, one.name, one.summary)]
         write(folder, results, compared)

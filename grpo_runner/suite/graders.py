@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..errors import InputError, nearest
@@ -35,6 +35,13 @@ def policies(names: Sequence[str], config: RunConfig) -> dict[str, Policy]:
         if name not in there:
             raise InputError(f"--also reward={name}: no such preset.{nearest(name, there)} There are {', '.join(there)}.")
     return {name: changed(policy_of(config.reward), [f"reward={name}"]) for name in names}
+
+
+def all_of(records: Sequence[Record], others: Mapping[str, Policy], config: RunConfig) -> dict[str, Graded]:
+    """The run's own grader and the others, by name; {} where there is no other."""
+    if not others:
+        return {}
+    return {"own": own(records)} | {name: regrade(records, policy, config) for name, policy in others.items()}
 
 
 def own(records: Sequence[Record]) -> Graded:

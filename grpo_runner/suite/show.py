@@ -10,25 +10,24 @@ from rich.table import Table
 from rich.text import Text
 
 from ..evaluation import Estimate
-from ..lessons.show import one_line, put, section, share, table
+from ..lessons.show import one_line, section, share, table
 from .published import Comparison
 from .results import Evaluated
-from .summary import Figures, accuracy_name
+from .summary import Figures
 
 INTERVAL = "in brackets 95 % intervals, over questions"
 
 
 def show(console: Console, found: Sequence[Evaluated], compared: Sequence[Comparison], folder: Path) -> None:
     """All tables that there is something for, and where the files are."""
-    if len(found) == 1 or len(found[0].summary) * len(_sets(found[0])) > 1:
-        for one in found:
-            section(console, one_line(one.name), INTERVAL, _accuracies(one))
-    if len(found) > 1:
-        for mode in found[0].summary:
-            title = f"{_what(found[0], mode)} of all policies"
-            section(console, title, INTERVAL, _side_by_side(found, mode))
-            title = f"{_what(found[0], mode)}, difference from {one_line(found[0].name)}"
-            section(console, title, "points, question by question", _differences(found, mode))
+    if len(found) == 1:
+        section(console, one_line(found[0].name), INTERVAL, _accuracies(found[0]))
+    else:
+        for mode, key in _shown(found[0]):
+            title = f"{_title(mode, key)} of all policies"
+            section(console, title, INTERVAL, _side_by_side(found, mode, key))
+            title = f"{_title(mode, key)}, difference from {one_line(found[0].name)}"
+            section(console, title, "points, question by question", _differences(found, mode, key))
     section(console, "Answers", "lengths in tokens", _answers(found))
     if found[0].graders:
         section(console, "The same answers under other graders", "shares of right answers", _graders(found))
@@ -47,53 +46,49 @@ def _sets(one: Evaluated) -> list[str]:
     return list(next(iter(one.summary.values())))
 
 
-def _what(one: Evaluated, mode: str) -> str:
-    samples = next(iter(one.summary[mode].values())).samples
-    return "Greedy accuracy" if mode == "greedy" else accuracy_name(mode, samples)
+def _title(mode: str, key: str) -> str:
+    return "Greedy accuracy" if mode == "greedy" else key
+
+
+def _shown(one: Evaluated) -> list[tuple[str, str]]:
+    """The estimates that tables have, as (mode, name): of samples the mean, and pass and majority of all of them."""
+    found = []
+    for mode, sets in one.summary.items():
+        figures = next(iter(sets.values()))
+        last = f""
+        found += [(mode, name) for name in figures.estimates if mode == "greedy" or name.endswith(last)]
+    return found
 
 
 def _accuracies(one: Evaluated) -> Table:
-    """A row a set; of the estimates of samples the mean, and pass and majority at the number of samples."""
-    shown = [(mode, name) for mode, sets in one.summary.items() for name in _estimates(next(iter(sets.values())))]
-    made = table("set", "questions", *(f"greedy {name}" if mode == "greedy" else name for mode, name in shown))
+    """A row a set."""
+    shown = _shown(one)
+    made = table("set", "questions", *(f"greedy {key}" if mode == "greedy" else key for mode, key in shown))
     for name in _sets(one):
         cells = [interval(one.summary[mode][name].estimates[key]) for mode, key in shown]
         made.add_row(_name(name), f"{_figures(one, name).questions:,}", *cells)
     return made
 
 
-def _estimates(figures: Figures) -> list[str]:
-    last = f"@{figures.samples}"
-    return [name for name in figures.estimates if name == "accuracy" or name.endswith(last)]
-
-
 def _figures(one: Evaluated, name: str) -> Figures:
     return next(iter(one.summary.values()))[name]
 
 
-def _side_by_side(found: Sequence[Evaluated], mode: str) -> Table:
+def _side_by_side(found: Sequence[Evaluated], mode: str, key: str) -> Table:
     sets = _sets(found[0])
     made = table("policy", *sets)
     for one in found:
-        made.add_row(one_line(one.name), *(_of(one, mode, name) for name in sets))
+        cells = [interval(one.summary[mode][name].estimates[key]) if name in one.summary[mode] else "-" for name in sets]
+        made.add_row(one_line(one.name), *cells)
     return made
 
 
-def _of(one: Evaluated, mode: str, name: str) -> str:
-    figures = one.summary[mode].get(name)
-    return "-" if figures is None else interval(figures.estimates[accuracy_name(mode, figures.samples)])
-
-
-def _differences(found: Sequence[Evaluated], mode: str) -> Table:
+def _differences(found: Sequence[Evaluated], mode: str, key: str) -> Table:
     sets = _sets(found[0])
     made = table("policy", *sets)
     for one in found[1:]:
-        cells = []
-        for name in sets:
-            estimates = ((one.against_first or {}).get(mode) or {}).get(name) or {}
-            key = accuracy_name(mode, one.summary[mode][name].samples) if name in one.summary[mode] else ""
-            cells.append(_signed(estimates[key]) if key in estimates else "-")
-        made.add_row(one_line(one.name), *cells)
+        of_sets = (one.against_first or {}).get(mode, {})
+        made.add_row(one_line(one.name), *(_signed(of_sets[name][key]) if name in of_sets else "-" for name in sets))
     return made
 
 
@@ -159,6 +154,3 @@ def _published(compared: Sequence[Comparison]) -> Table:
         ours = "-" if one.ours is None else interval(one.ours)
         made.add_row(one.name, one.set, one_line(one.policy), one.what, f"{one.published:g}", ours, inside[one.inside])
     return made
-
-
-__all__ = ["interval", "put", "show"]

@@ -1,23 +1,20 @@
-"""pass@k and evaluation metrics, worked out by counting."""
+"""Evaluation metrics, worked out by counting."""
 
 from __future__ import annotations
 
-from itertools import combinations
+import dataclasses
 
 import pytest
 
-from grpo_runner.evaluation import pass_at_k
+from grpo_runner.evaluation import Suite, evaluate
 from grpo_runner.evaluation.evaluate import summarise
+from grpo_runner.parallel import Ranks
+from grpo_runner.schema import EvaluationConfig
 from grpo_runner.types import Completion, Finish, Group, Question, Status, Verdict
 
-
-@pytest.mark.parametrize("samples", [1, 4, 7])
-def test_pass_at_k_is_the_share_of_subsets_with_a_right_answer(samples):
-    for successes in range(samples + 1):
-        answers = [True] * successes + [False] * (samples - successes)
-        for k in range(1, samples + 1):
-            subsets = list(combinations(answers, k))
-            assert pass_at_k(successes, samples, k) == pytest.approx(sum(map(any, subsets)) / len(subsets))
+CONFIG = EvaluationConfig(
+    every=1, sets={}, questions=9, samples=2, greedy=True, temperature=0.7, top_p=0.9, max_new_tokens=None
+)
 
 
 def test_pb073_groups_of_two_questions_scored_once_each():
@@ -36,3 +33,53 @@ def test_pb073_groups_of_two_questions_scored_once_each():
     assert found["length_mean"] == pytest.approx(22 / 6)
     assert found["truncated"] == pytest.approx(1 / 6) and found["no_answer"] == pytest.approx(1 / 6)
     assert "pass@1" not in summarise([group("a", 3)], [[right]])
+
+
+class Echo:
+    """Answers each question by its own text, and keeps how it was asked."""
+
+    def __init__(self):
+        self.asked = []
+
+    def sample(self, questions, prompts, group_size, sampling):
+        self.asked.append((sampling.purpose, sampling.temperature, sampling.top_p, group_size))
+        answers = [Completion((1, 2), question.text, (-1.0, -1.0), Finish.EOS) for question in questions]
+        return [
+            Group(question, tuple(prompt), (made,) * group_size)
+            for question, prompt, made in zip(questions, prompts, answers, strict=True)
+        ]
+
+
+def grade(groups):
+    """Right where the text is the gold."""
+    return [
+        [Verdict(Status.CORRECT if one.text in group.question.golds else Status.WRONG) for one in group.completions]
+        for group in groups
+    ]
+
+
+def suite(name, *texts):
+    questions = tuple(Question(f"{name}/{text}", text, "1") for text in texts)
+    return Suite(name, questions, [(5,)] * len(questions), (), 8, 0)
+
+
+def test_the_mean_over_sets_has_no_weights_and_each_set_has_its_own_figures():
+    engine = Echo()
+    found = evaluate(engine, grade, [suite("a", "1", "2"), suite("b", "3", "4", "5", "6")], CONFIG, Ranks())
+    assert (found["questions"], found["a/questions"], found["b/questions"]) == (6, 2, 4)
+    assert (found["a/greedy/accuracy"], found["b/greedy/accuracy"]) == (0.5, 0.0)
+    assert found["greedy/accuracy"] == found["sampled/accuracy"] == 0.25  # not 1 of 6
+    assert engine.asked == [
+        (f"evaluation/{name}/{mode}", temperature, top_p, size)
+        for name in "ab"
+        for mode, temperature, top_p, size in (("greedy", 0.0, 1.0, 1), ("sampled", 0.7, 0.9, 2))
+    ]
+
+
+def test_a_set_without_a_name_has_the_keys_and_the_draws_of_one_evaluation():
+    engine = Echo()
+    found = evaluate(engine, grade, [suite("", "1", "2")], dataclasses.replace(CONFIG, samples=0), Ranks())
+    assert set(found) == {"questions", "samples"} | {
+        f"greedy/{name}" for name in ("accuracy", "length_mean", "truncated", "no_answer")
+    }
+    assert [asked[0] for asked in engine.asked] == ["evaluation/greedy"]
