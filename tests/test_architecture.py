@@ -22,6 +22,8 @@ NOUNS = {
     "validate",
     "objectives",
     "parallel",
+    "sizes",
+    "facts",
     "grpo_runner",
 }
 ARROWS = {
@@ -41,9 +43,16 @@ ARROWS = {
         "tracking",
         "lessons",
     },  # of lessons only show: the console, tables, text made safe to print
+    "planning": {
+        "config",
+        "data",
+        "lessons",
+        "tracking",
+        "train",
+    },  # of lessons only show; of data only the order; of tracking and train only what times two steps
     "config": set(),
     "jobs": {"config", "train"},
-    "cli": {"config", "helptext", "jobs", "lessons", "grading", "policy", "tracking"},
+    "cli": {"config", "helptext", "jobs", "lessons", "grading", "planning", "policy", "tracking"},
     "__main__": {"cli"},
     "__init__": {"config", "train"},
 }

@@ -1,0 +1,273 @@
+"""What will bite: settings that work and that people have come to regret, each with the key that changes it.
+
+Pure functions of a RunConfig; what `advice.py` tells every run stands before them. The cases are complaints in the issues
+of other trainers, and tables of papers: each says its source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from .. import advice
+from ..schema import RunConfig
+from ..validate import keys
+from . import sets
+from .happens import no_variance
+
+
+@dataclass(frozen=True)
+class Bite:
+    """One warning. key: what to change, as typed; source: where the complaint or the figure is from."""
+
+    key: str
+    text: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a warning may look at. success: share of right answers, None where not given; rows: of the training set."""
+
+    config: RunConfig
+    success: float | None = None
+    rows: int | None = None
+
+
+def bites(config: RunConfig, success: float | None = None) -> list[Bite]:
+    """All warnings: those that every run is told at its start, then those of this module."""
+    told = [Bite(_key_in(text), text, "this package, at a run's start") for text in advice.warnings(config)]
+    given = Given(config, success, sets.rows(config.data, training=True)[0])
+    return told + [bite for find in _BITES for bite in find(given)]
+
+
+def _key_in(text: str) -> str:
+    """The first key that a sentence names; '' for none."""
+    found = [(text.find(key), -len(key), key) for key in keys() if key in text]
+    return min(found)[2] if found else ""
+
+
+def _real(config: RunConfig) -> bool:
+    return config.model.path != "embedded"
+
+
+def _named(config: RunConfig, *parts: str) -> bool:
+    """Whether the model's path holds one of these, whatever the case."""
+    return any(part in config.model.path.lower() for part in parts)
+
+
+# --- answers and their form
+
+
+def _short_budget(given: Given) -> Iterator[Bite]:
+    config = given.config
+    if _real(config) and config.max_new_tokens < 256:
+        yield Bite(
+            "max_new_tokens",
+            f"max_new_tokens={config.max_new_tokens}: a worked answer to a mathematics question seldom ends within it, and a "
+            f"truncated one earns {'nothing' if config.reward.truncated == 'zero' else 'what its text is worth'}.",
+            "TRL #5697, #6220: a small default length ends training without a word",
+        )
+
+
+def _reasoning_budget(given: Given) -> Iterator[Bite]:
+    config = given.config
+    if _named(config, "r1-distill", "deepscaler") and config.max_new_tokens < 8192:
+        yield Bite(
+            "max_new_tokens",
+            f"max_new_tokens={config.max_new_tokens}: a distilled reasoning model is cut off long before its answer. "
+            "R1-Distill-Qwen-1.5B reaches a mean of 22.0 with 3,000 tokens and 41.5 with 8,000.",
+            "Dr. GRPO, Table 4",
+        )
+
+
+def _never_boxes(given: Given) -> Iterator[Bite]:
+    config = given.config
+    asks = "\\boxed" in config.prompt.template + (config.prompt.system or "")
+    weak = _named(config, "llama-3", "qwen2.5-0.5b", "qwen2.5-1.5b") and not _named(config, "instruct")
+    if asks and (weak or _named(config, "smollm")) and config.reward.extract in ("box", "box_or_marker"):
+        yield Bite(
+            "prompt",
+            f"The prompt asks for \\boxed{{}}, and {config.model.path} seldom writes one: nearly all first rewards will be 0. "
+            "It wants a template that it can follow (prompt=r1), examples, or a supervised warm start.",
+            "SimpleRL-Zoo gives 0.5B, 1.5B and Llama a plain prompt; Dr. GRPO, Table 4: Llama-3.2-3B 3.3; README: SmolLM2 none",
+        )
+
+
+def _template_beside_model(given: Given) -> Iterator[Bite]:
+    config = given.config
+    if "<answer>" in config.prompt.template and _named(config, "qwen2.5-math") and not _named(config, "instruct"):
+        yield Bite(
+            "prompt",
+            f"{config.model.path} does not know this template: it starts near 0 under it (Qwen2.5-Math-7B: mean 0.0; 26.5 "
+            "under prompt=qwen_math, 38.2 without a template). Training has to teach the form first.",
+            "Dr. GRPO, Table 4 and section 3",
+        )
+
+
+def _chat_of_a_base_model(given: Given) -> Iterator[Bite]:
+    config = given.config
+    base = _named(config, "llama-3.1-8b", "llama-3.2-1b", "llama-3.2-3b") and not _named(config, "instruct")
+    if config.prompt.chat and base:
+        yield Bite(
+            "prompt",
+            f"prompt.chat=true with {config.model.path}: a base model without a chat template of its own. "
+            "Take prompt=r1, or another that is written out.",
+            "this package: a tokenizer without a template is refused when it is loaded",
+        )
+
+
+def _long_template(given: Given) -> Iterator[Bite]:
+    config = given.config
+    about = len(config.prompt.template + (config.prompt.system or "")) // 4
+    if _real(config) and about >= config.data.max_prompt_tokens // 2:
+        yield Bite(
+            "data.max_prompt_tokens",
+            f"data.max_prompt_tokens={config.data.max_prompt_tokens}: the template alone takes about {about} of them, and "
+            f"longer prompts are {_LONG[config.data.long_prompt]}.",
+            "TRL #3569, #4358; verl filters none by default",
+        )
+
+
+_LONG = {"drop": "left out", "error": "refused", "truncate_left": "cut from the left"}
+
+
+# --- signal
+
+
+def _no_variance(given: Given) -> Iterator[Bite]:
+    config, p = given.config, given.success
+    if p is None or config.advantage.baseline not in ("group_mean", "leave_one_out"):
+        return
+    size = config.group_size.value
+    share = no_variance(p, size)
+    if share > 0.5 and not config.rollout.dynamic_sampling:
+        left = (1 - share) * config.questions_per_step
+        yield Bite(
+            "group_size",
+            f"At a success rate of {p:g}, {100 * share:.0f} % of groups of {size} are all right or all wrong and teach "
+            f"nothing: about {left:.1f} of {config.questions_per_step} questions a step are left. A larger group_size, "
+            "rollout.dynamic_sampling=10, or questions nearer to .5.",
+            "p^G + (1-p)^G; DAPO, section 3.2; TRL #6365, verl #5228",
+        )
+
+
+def _noisy_evaluation(given: Given) -> Iterator[Bite]:
+    evaluation, data = given.config.evaluation, given.config.data
+    there, _ = sets.rows(data, training=False)
+    count = evaluation.questions if there is None else min(evaluation.questions, there)
+    if evaluation.every and _real(given.config) and count < 100:
+        half = 98 / count**0.5
+        yield Bite(
+            "evaluation.questions",
+            f"{count} evaluation questions: an accuracy near 50 % is known to ± {half:.0f} points (95 %).",
+            "binomial; open-instruct #648: run-to-run change",
+        )
+
+
+# --- the update
+
+
+def _adapter_rate(given: Given) -> Iterator[Bite]:
+    config = given.config
+    if config.lora.enabled and config.optim.lr < 1e-5:
+        yield Bite(
+            "optim.lr",
+            f"optim.lr={config.optim.lr:g} is a rate for all weights; an adapter hardly moves at it. It wants about ten "
+            f"times the rate of full fine-tuning: optim.lr={10 * config.optim.lr:g} or more.",
+            "LoRA Without Regret: 10 times; TRL #2872: LoRA learns less or not at all",
+        )
+
+
+def _full_rate(given: Given) -> Iterator[Bite]:
+    config = given.config
+    if not config.lora.enabled and 5e-6 < config.optim.lr < 1e-4:
+        yield Bite(
+            "optim.lr",
+            f"optim.lr={config.optim.lr:g} for all weights: the papers use 1e-6. At 2e-5 open-r1's demo is reported to fall "
+            "from 55.4 to 18.2 on MATH-500.",
+            "open-r1 #538",
+        )
+
+
+def _other_constant(given: Given) -> Iterator[Bite]:
+    norm, budget = given.config.loss_norm, given.config.max_new_tokens
+    if norm.kind == "constant" and norm.divisor is not None and norm.divisor != budget:
+        yield Bite(
+            "loss_norm.divisor",
+            f"loss_norm.divisor={norm.divisor:g} with max_new_tokens={budget}: the constant scales the gradient as a rate "
+            f"would, here by {budget / norm.divisor:.3g} against the paper's code.",
+            "verl #990; SkyRL #133",
+        )
+
+
+def _uneven_parts(given: Given) -> Iterator[Bite]:
+    config = given.config
+    parts, kind = config.optim.updates_per_rollout, config.optim.minibatch
+    count = {"response": config.questions_per_step * config.group_size.value, "group": config.questions_per_step}.get(kind)
+    if count is not None and count % parts:
+        yield Bite(
+            "optim.updates_per_rollout",
+            f"optim.updates_per_rollout={parts} does not divide the {count} {kind}s of a step: optimizer steps are of unequal "
+            "size, and each is a mean over its own.",
+            "TRL #2858, #3020; open-r1 #249",
+        )
+
+
+# --- questions
+
+
+def _small_set(given: Given) -> Iterator[Bite]:
+    config, rows = given.config, given.rows
+    if rows is not None and rows < config.questions_per_step:
+        then = "the run is refused" if config.data.small_set == "error" else "questions repeat within a step"
+        yield Bite(
+            "questions_per_step",
+            f"{rows:,} questions are fewer than questions_per_step={config.questions_per_step}: {then} "
+            f"(data.small_set={config.data.small_set}).",
+            "TRL #3204, #4004: steps and epochs not as expected",
+        )
+
+
+def _no_source(given: Given) -> Iterator[Bite]:
+    data = given.config.data
+    for name, source in (("train", data.train), ("eval", data.eval)):
+        wanted = data.kind == "table" and (name == "train" or given.config.evaluation.every)
+        if wanted and source.path is None and source.hub_id is None:
+            yield Bite(
+                f"data.{name}.path",
+                f"data.{name} has no source yet: give data.{name}.path or data.{name}.hub_id.",
+                "this package: a run without it is refused",
+            )
+
+
+def _trained_on_the_test(given: Given) -> Iterator[Bite]:
+    """By name: sets that are known to hold the questions of another."""
+    data = given.config.data
+    if data.kind != "table" or not given.config.evaluation.every:
+        return
+    train, held_out = sets.name_of(data.train), sets.name_of(data.eval)
+    if train and train == held_out and data.train.hub_config == data.eval.hub_config:
+        yield Bite("data.eval", "Training and evaluation questions are the same set.", "the two sources are equal")
+    for name, inside, which, source in sets.KNOWN_OVERLAPS:
+        if name in train and inside(held_out):
+            yield Bite("data.train", f"{which}: an accuracy on them is no longer one on held-out questions.", source)
+
+
+_BITES: tuple[Callable[[Given], Iterator[Bite]], ...] = (
+    _no_source,
+    _trained_on_the_test,
+    _small_set,
+    _short_budget,
+    _reasoning_budget,
+    _never_boxes,
+    _template_beside_model,
+    _chat_of_a_base_model,
+    _long_template,
+    _no_variance,
+    _adapter_rate,
+    _full_rate,
+    _other_constant,
+    _uneven_parts,
+    _noisy_evaluation,
+)
