@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from . import prompt_advice
 from .method import CLIP_HIGHER, DYNAMIC, EXTRAS, METHODS, OVERLONG, placed
 from .schema import RunConfig
 from .validate import LATER, shown
@@ -186,24 +187,6 @@ def _cut_vocabulary(config: RunConfig) -> Iterator[str]:
         )
 
 
-def _answer_tags(config: RunConfig) -> Iterator[str]:
-    if any("</answer>" in stop for stop in config.prompt.stop) and config.reward.extract != "answer_tag":
-        yield (
-            f"prompt.stop ends answers at </answer>, but reward.extract={config.reward.extract} looks elsewhere: "
-            "for the R1 template add reward.extract=answer_tag."
-        )
-
-
-def _unasked(config: RunConfig) -> Iterator[str]:
-    """An answer is looked for in a form that the prompt does not ask for."""
-    form = {"answer_tag": "<answer>", "hash": "####"}.get(config.reward.extract)
-    if form is not None and form not in config.prompt.template + (config.prompt.system or ""):
-        yield (
-            f"reward.extract={config.reward.extract} looks for {form}, and nothing in the prompt asks for it: "
-            "a model that does not write it by itself has no answer. prompt=r1 asks for <answer>."
-        )
-
-
 def _warm_up(config: RunConfig) -> Iterator[str]:
     total = config.steps * config.optim.updates_per_rollout
     if config.optim.warmup_steps >= total:
@@ -240,8 +223,7 @@ _WARNINGS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _rate_for_all_weights,
     _pairs,
     _cut_vocabulary,
-    _answer_tags,
-    _unasked,
+    *prompt_advice.FINDERS,
     _warm_up,
     _probe,
     _dropout,

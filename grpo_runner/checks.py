@@ -5,6 +5,7 @@ Pure functions of a RunConfig, called when it is composed and when a run starts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 from .errors import InputError, nearest
@@ -12,6 +13,8 @@ from .objectives import NAMED
 from .schema import RunConfig
 from .validate import LATER, shown
 
+# Names that mean something else in evals.jsonl or in the tables
+RESERVED = ("greedy", "sampled", "average", "questions", "samples", "probe", "time", "reward")
 # What only reward.equality=value asks for
 _OF_VALUES = ("units", "percent", "decimal_tolerance", "rounded_golds", "numeric_tolerance", "letters", "lists")
 
@@ -194,15 +197,25 @@ def _grading(config: RunConfig) -> Iterator[str]:
 
 
 def _data_source(config: RunConfig) -> Iterator[str]:
-    if config.data.kind != "arithmetic":
+    """A generator makes up its questions: what reads or chooses rows of a table has nothing to act on."""
+    data = config.data
+    if data.kind == "table":
         return
-    for split, source in {"train": config.data.train, "eval": config.data.eval}.items():
-        for key in ("path", "hub_id"):
+    for split, source in {"train": data.train, "eval": data.eval}.items():
+        for key in ("path", "hub_id", "revision", "question_column", "answer_column"):
             if getattr(source, key) is not None:
                 yield (
-                    f"data.{split}.{key} changes nothing with data.kind=arithmetic, which makes up its questions. "
+                    f"data.{split}.{key} changes nothing with data.kind={data.kind}, which makes up its questions. "
                     "Take data=jsonl, data=parquet or data=hub."
                 )
+    for key in ("levels", "max_question_characters"):
+        if getattr(data, key):
+            yield f"data.{key} changes nothing with data.kind={data.kind}, which makes up its questions. Leave it out."
+
+
+def _countdown(config: RunConfig) -> Iterator[str]:
+    if config.data.kind == "arithmetic" and "countdown" in config.reward.parts:
+        yield "reward.parts.countdown with data.kind=arithmetic: none of its questions is one. Take data=countdown."
 
 
 def _minibatches(config: RunConfig) -> Iterator[str]:
@@ -219,6 +232,16 @@ def _minibatches(config: RunConfig) -> Iterator[str]:
 def _no_targets(config: RunConfig) -> Iterator[str]:
     if config.lora.enabled and not config.lora.targets:
         yield "lora.targets=[] leaves nothing to train. Allowed: all-linear, or a list such as [q_proj,v_proj]."
+
+
+def _evaluation_sets(config: RunConfig) -> Iterator[str]:
+    for name, source in config.evaluation.sets.items():
+        if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or name in RESERVED:
+            taken = ", ".join(RESERVED)
+            yield f"evaluation.sets: {name!r} names no set. Allowed: a letter, then letters, digits and _; not {taken}."
+        if source.path is None and source.hub_id is None:
+            where = f"evaluation.sets.{name}"
+            yield f"{where} has no questions. Allowed: {where}.path=FILE, or {where}.hub_id=OWNER/NAME."
 
 
 def _empty_evaluation(config: RunConfig) -> Iterator[str]:
@@ -245,7 +268,9 @@ _FAULTS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _reward,
     _grading,
     _data_source,
+    _countdown,
     _minibatches,
     _no_targets,
+    _evaluation_sets,
     _empty_evaluation,
 )

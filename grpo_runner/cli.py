@@ -118,6 +118,20 @@ def check(words: Sequence[str]) -> int:
     return grade(words)
 
 
+def data(words: Sequence[str]) -> int:
+    """Hold the training questions against the evaluation sets."""
+    from .contamination import data as answer
+
+    return answer(words)
+
+
+def prompt(words: Sequence[str]) -> int:
+    """Show the prompts of a run, token by token, and how long those of its sets are."""
+    from .preview import prompt as show
+
+    return show(words)
+
+
 VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "train": (train, "train one run, or a sweep with -m; this is what happens without a verb"),
     "merge": (merge, "RUN_FOLDER OUTPUT_FOLDER: write a run's adapter and its base as one model folder"),
@@ -127,6 +141,8 @@ VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     ),
     "plan": (plan, "what a run is, what will happen, what it needs and what will bite; loads nothing (plan --help)"),
     "check": (check, "is an answer right: --response … --gold …, the rows of --file ROWS, or RUN's answers once more"),
+    "data": (data, "contamination data=… evaluation=…: which evaluation questions are in the training set"),
+    "prompt": (prompt, "the prompts of a run: text, tokens, lengths, and what does not fit; experiment=… --n 3"),
 }
 
 

@@ -27,6 +27,8 @@ Text = Annotated[str, Field(min_length=1)]
 OwnFunction = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
 # YAML gives lists; they are stored as tuples so that a RunConfig cannot change after it was made
 Strings = Annotated[tuple[Text, ...], Field(strict=False)]
+# levels of a set are numbers in some files and texts in others
+Levels = Annotated[tuple[Text | int, ...], Field(strict=False)]
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -48,19 +50,32 @@ class SourceConfig:
     hub_id: str | None
     hub_config: str | None
     split: Text
+    revision: str | None
+    question_column: Text | None
+    answer_column: Text | None
+
+
+@dataclass(frozen=True, config=_STRICT)
+class SetConfig(SourceConfig):
+    """One set to evaluate on; null stands for what `data` says."""
+
+    answer_pattern: str | None
 
 
 @dataclass(frozen=True, config=_STRICT)
 class DataConfig:
     """Where questions come from, and the rules for columns, sizes and long prompts."""
 
-    kind: Literal["arithmetic", "table"]
+    kind: Literal["arithmetic", "countdown", "table"]
     train: SourceConfig
     eval: SourceConfig
     question_column: Text
     answer_column: Text
     answer_pattern: str | None
     unreadable_gold: Literal["error", "drop"]
+    levels: Levels
+    level_column: Text
+    max_question_characters: Count | None
     train_size: Count | None
     eval_size: Count | None
     short_batch: Literal["wrap", "drop"]
@@ -198,9 +213,10 @@ class RolloutConfig:
 
 @dataclass(frozen=True, config=_STRICT)
 class EvaluationConfig:
-    """Held-out questions: how often, how many, how sampled."""
+    """Held-out questions: how often, which sets (none named: data.eval), how many of each, how sampled."""
 
     every: Natural
+    sets: dict[str, SetConfig]
     questions: Count
     samples: Natural
     greedy: bool

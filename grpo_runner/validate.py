@@ -17,13 +17,15 @@ import yaml
 from pydantic import ValidationError
 
 from .errors import InputError, nearest
-from .schema import RunConfig
+from .schema import RunConfig, SetConfig
 
 # Groups that are one number: `beta=0.04` means `beta.value=0.04`, and messages say `beta`.
 NUMERIC_GROUPS = ("beta", "group_size")
 MOST_LINES = 5
 # The names in reward.parts: reward/compose.py has a function for each.
-PARTS = ("correct", "format", "function")
+PARTS = ("correct", "format", "countdown", "function")
+# What a set to evaluate on has where it is not given: `+evaluation.sets.mine.path=FILE` is a whole set.
+SET: dict[str, Any] = {field.name: "test" if field.name == "split" else None for field in fields(SetConfig)}
 # Keys that came later, with what runs did before them: a folder that lacks them can still be read and gone on from.
 LATER: dict[str, Any] = {
     "reward.overlong_buffer": None,
@@ -38,6 +40,15 @@ LATER: dict[str, Any] = {
     "reward.lists": "unordered",
     "reward.several_golds": "any",
     "data.unreadable_gold": "error",
+    "data.levels": [],
+    "data.level_column": "level",
+    "data.max_question_characters": None,
+    "data.train.revision": None,
+    "data.train.question_column": None,
+    "data.train.answer_column": None,
+    "data.eval.revision": None,
+    "data.eval.question_column": None,
+    "data.eval.answer_column": None,
     "beta.placement": "loss",
     "beta.reference": "initial",
     "beta.refresh_every": 0,
@@ -48,6 +59,7 @@ LATER: dict[str, Any] = {
     "rollout.importance_cap": None,
     "rollout.vllm_python": None,
     "rollout.vllm_memory": 0.5,
+    "evaluation.sets": {},
     "tracking.probe_every": 0,
     "tracking.probe": ["grpo", "dr_grpo", "no_std", "no_length_norm"],
     "entropy_bonus": 0.0,
@@ -96,14 +108,20 @@ def load(path: Path | str) -> RunConfig:
 
 def _with_later(values: dict[str, Any]) -> dict[str, Any]:
     for key, value in LATER.items():
-        group, _, name = key.rpartition(".")
-        part = values.get(group) if group else values
-        if isinstance(part, dict) and name not in part:
-            values = values | ({group: {**part, name: value}} if group else {name: value})
+        values = _given(values, key.split("."), value)
     norm = values.get("loss_norm")
     if isinstance(norm, dict) and norm.get("kind") == "constant" and norm.get("divisor", 0) is None:
         values = values | {"loss_norm": {**norm, "divisor": values.get("max_new_tokens")}}  # what null stood for
     return values
+
+
+def _given(values: dict[str, Any], path: list[str], value: Any) -> dict[str, Any]:
+    """Nested values, with one put in where the path's last name is missing from a group that is there."""
+    name, *rest = path
+    if not rest:
+        return values if name in values else values | {name: value}
+    group = values.get(name)
+    return values | {name: _given(group, rest, value)} if isinstance(group, dict) else values
 
 
 def keys() -> tuple[str, ...]:
@@ -131,9 +149,11 @@ def suggest(key: str) -> str:
     """The end of a sentence about an unknown key: ' Did you mean "optim.lr"?' for `lr`, `optim.lrr` or `optim.rl`."""
     known = keys()
     by_last: dict[str, str] = {}
-    for name in known:
+    for name in sorted(known, key=lambda name: name.count(".")):  # data.answer_column, not data.train.answer_column
         by_last.setdefault(name.rpartition(".")[2], name)
-    last = key.rpartition(".")[2]
+    above, _, last = key.rpartition(".")
+    if above.startswith("evaluation.sets."):
+        return nearest(last, SET)
     if last in by_last:
         return f' Did you mean "{by_last[last]}"?'
     if close := nearest(key, known):
@@ -189,7 +209,7 @@ def allowed(hint: Any) -> str:
         item = allowed(arguments[0])
         return f"a list, each {item}" if arguments[-1] is Ellipsis else f"a list of {len(arguments)}, each {item}"
     if origin is dict:
-        return f"names, each with {allowed(arguments[1])}"
+        return f"names, each with {_takes(arguments[1])}"
     simple = {int: "a whole number", float: "a finite number", str: "text", bool: "true or false", NoneType: "null"}
     return simple[hint]
 
@@ -209,6 +229,11 @@ def _make(cls: type, values: object, prefix: str, faults: list[str]) -> object:
             faults.append(f"{shown_key(prefix + name)} is missing. It takes {_takes(hint)}.")
         elif is_dataclass(hint):
             arguments[name] = _make(typing.cast(type, hint), values[name], f"{prefix}{name}.", faults)
+        elif _of_sets(hint) and isinstance(values[name], Mapping):
+            arguments[name] = {
+                str(one): _make(SetConfig, _whole_set(given), f"{prefix}{name}.{one}.", faults)
+                for one, given in values[name].items()
+            }
         else:
             arguments[name] = values[name]
     try:
@@ -223,7 +248,8 @@ def _places(error: ValidationError, hints: dict[str, Any], arguments: dict[str, 
     places: dict[tuple[str, ...], None] = {}
     for fault in error.errors():
         place = tuple(str(part) for part in fault["loc"][:2])
-        if place[0] in arguments and not is_dataclass(hints[place[0]]):
+        told = is_dataclass(hints.get(place[0])) or (len(place) == 2 and _of_sets(hints.get(place[0])))
+        if place[0] in arguments and not told:
             places[place if get_origin(hints[place[0]]) is dict else place[:1]] = None
     return list(places)
 
@@ -249,6 +275,15 @@ def _is_list(hint: Any) -> bool:
     if origin in (Union, UnionType):
         return any(map(_is_list, arguments))
     return origin is tuple or (origin is Annotated and _is_list(arguments[0]))
+
+
+def _of_sets(hint: Any) -> bool:
+    """Whether a field is evaluation.sets."""
+    return get_origin(hint) is dict and get_args(hint)[1] is SetConfig
+
+
+def _whole_set(given: object) -> object:
+    return SET | dict(given) if isinstance(given, Mapping) else given
 
 
 def _takes(hint: Any) -> str:

@@ -17,6 +17,7 @@ NOUNS = {
     "files",
     "checks",
     "advice",
+    "prompt_advice",
     "method",
     "plugin",
     "validate",
@@ -50,9 +51,11 @@ ARROWS = {
         "tracking",
         "train",
     },  # of lessons only show; of data only the order; of tracking and train only what times two steps
+    "preview": {"config", "data", "prompts", "policy", "reward", "tracking", "train", "grading", "lessons"},
     "config": set(),
     "jobs": {"config", "train"},
-    "cli": {"config", "helptext", "jobs", "lessons", "grading", "planning", "policy", "tracking"},
+    "contamination": {"config", "data", "reward", "lessons"},  # of lessons only show, as grading
+    "cli": {"config", "helptext", "jobs", "lessons", "grading", "contamination", "planning", "preview", "policy", "tracking"},
     "__main__": {"cli"},
     "__init__": {"config", "train"},
 }

@@ -176,6 +176,8 @@ def _run_folder(*, _root_: DictConfig) -> str:
 
 OmegaConf.register_new_resolver("grpo.run_folder", _run_folder, replace=True)
 OmegaConf.register_new_resolver("grpo.sweep_subfolder", lambda *, _root_: own_label(_root_.hydra), replace=True)
+# A key that follows another in a preset: ${grpo.by:${advantage.scale},{group_std:sequence_mean,none:constant}}
+OmegaConf.register_new_resolver("grpo.by", lambda value, table: table[value], replace=True)
 
 
 # --- sweeps

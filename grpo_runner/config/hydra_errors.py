@@ -11,7 +11,7 @@ from omegaconf.errors import InterpolationKeyError, MissingMandatoryValue, Omega
 from yaml.reader import ReaderError
 
 from ..errors import InputError, nearest
-from ..validate import NUMERIC_GROUPS, PARTS, keys, lists, mappings, shown, shown_key, suggest, takes
+from ..validate import NUMERIC_GROUPS, PARTS, SET, keys, lists, mappings, shown, shown_key, suggest, takes
 from .names import PRESETS
 
 
@@ -114,6 +114,10 @@ def _of_a_key(error: Exception) -> str | None:
     parent, _, name = key.rpartition(".")
     if unknown[1] != "override" and (parent in mappings() or key in keys()):
         return f"~{key}: {parent} has no {name!r}." if parent in mappings() else f"~{key}: it is null.{takes(key)}"
+    if parent == "evaluation.sets":
+        return f"evaluation.sets has no {name!r}. For one more set write +{key}.path=FILE or +{key}.hub_id=OWNER/NAME"
+    if parent.startswith("evaluation.sets."):
+        return f"{parent} has no {name!r}.{nearest(name, SET)} A set has {', '.join(SET)}."
     if parent in mappings():
         if name not in PARTS:
             return f'{parent}: there is no part "{name}".{nearest(name, PARTS)} Allowed: {", ".join(PARTS)}.'

@@ -29,7 +29,7 @@ class Row:
 def read(source: SourceConfig, key: str, columns: Mapping[str, str]) -> list[Row]:
     """All rows of a source, in its own order. A local `path` wins over `hub_id`.
 
-    key: where the source stands in the configuration, "data.train" or "data.eval". columns: the columns needed, each
+    key: where the source stands in the configuration, such as "data.train". columns: the columns needed, each
     with the key that named it, {"problem": "data.question_column"}; every row returned has them all.
     Raises InputError when there is no source, it cannot be read, lacks a column or has no rows.
     """
@@ -113,7 +113,9 @@ def _hub(source: SourceConfig, key: str, columns: Mapping[str, str]) -> list[Row
     huggingface_hub.utils.disable_progress_bars()
     huggingface_hub.logging.set_verbosity_error()
     try:
-        table = datasets.load_dataset(source.hub_id, source.hub_config, split=source.split)
+        table = datasets.load_dataset(
+            source.hub_id, source.hub_config, split=source.split, revision=source.revision
+        )
     except Exception as error:  # offline, gated, no such set, config or split: as many types as libraries beneath
         raise InputError(f"{key}: cannot load {name}: {_brief(error)}\n{local}") from error
     _require(str(source.hub_id), table.column_names, columns)

@@ -1,5 +1,19 @@
-"""Accuracy on held-out questions: greedy and sampled, named separately."""
+"""Accuracy on held-out questions: greedy and sampled, named separately; estimators with intervals over questions."""
 
-from .evaluate import Grade, Suite, evaluate, pass_at_k
+from .estimators import Estimate, difference, estimate, majority_at_k, mean, mean_by_name, pass_at_k
+from .evaluate import Grade, Suite, answer, evaluate, modes
 
-__all__ = ["Grade", "Suite", "evaluate", "pass_at_k"]
+__all__ = [
+    "Estimate",
+    "Grade",
+    "Suite",
+    "answer",
+    "difference",
+    "estimate",
+    "evaluate",
+    "majority_at_k",
+    "mean",
+    "mean_by_name",
+    "modes",
+    "pass_at_k",
+]

@@ -1,4 +1,4 @@
-"""A bar on stderr while rows are graded, where that is a terminal; and lines beside it."""
+"""A bar on stderr while rows are graded or answered, where that is a terminal; and lines beside it."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class Bar:
 
 
 @contextmanager
-def bar(total: int | None) -> Iterator[Bar]:
-    """A bar that is gone at the end. total: None where it is not known."""
+def bar(total: int | None, doing: str = "grading", unit: str = "rows") -> Iterator[Bar]:
+    """A bar that is gone at the end. total: None where it is not known; unit: of what `Bar.at` calls rows."""
     console = Console(stderr=True, highlight=False, markup=False, emoji=False)
     if not sys.stderr.isatty():
         yield Bar(console, None, total)
         return
     columns = (
-        TextColumn("grading"),
+        TextColumn(doing),
         BarColumn(),
         TaskProgressColumn(),
-        TextColumn("{task.fields[rows]:,} rows"),
+        TextColumn("{task.fields[rows]:,} " + unit),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as progress:

@@ -6,6 +6,7 @@ of other trainers, and tables of papers: each says its source.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -37,14 +38,16 @@ class Given:
 def bites(config: RunConfig, success: float | None = None) -> list[Bite]:
     """All warnings: those that every run is told at its start, then those of this module."""
     told = [Bite(_key_in(text), text, "this package, at a run's start") for text in advice.warnings(config)]
-    given = Given(config, success, sets.rows(config.data, training=True)[0])
+    given = Given(config, success, sets.rows(config.data)[0])
     return told + [bite for find in _BITES for bite in find(given)]
 
 
 def _key_in(text: str) -> str:
-    """The first key that a sentence names; '' for none."""
-    found = [(text.find(key), -len(key), key) for key in keys() if key in text]
-    return min(found)[2] if found else ""
+    """The key that a sentence is about: the first that is given a value or has a dot, else the first word that is one."""
+    known = set(keys())
+    found = [(word, after) for word, after in re.findall(r"([a-z_]+(?:\.[a-z_]+)*)(=?)", text) if word in known]
+    named = [word for word, after in found if after or "." in word]
+    return (named or [word for word, _ in found] or [""])[0]
 
 
 def _real(config: RunConfig) -> bool:
@@ -78,42 +81,6 @@ def _reasoning_budget(given: Given) -> Iterator[Bite]:
             f"max_new_tokens={config.max_new_tokens}: a distilled reasoning model is cut off long before its answer. "
             "R1-Distill-Qwen-1.5B reaches a mean of 22.0 with 3,000 tokens and 41.5 with 8,000.",
             "Dr. GRPO, Table 4",
-        )
-
-
-def _never_boxes(given: Given) -> Iterator[Bite]:
-    config = given.config
-    asks = "\\boxed" in config.prompt.template + (config.prompt.system or "")
-    weak = _named(config, "llama-3", "qwen2.5-0.5b", "qwen2.5-1.5b") and not _named(config, "instruct")
-    if asks and (weak or _named(config, "smollm")) and config.reward.extract in ("box", "box_or_marker"):
-        yield Bite(
-            "prompt",
-            f"The prompt asks for \\boxed{{}}, and {config.model.path} seldom writes one: nearly all first rewards will be 0. "
-            "It wants a template that it can follow (prompt=r1), examples, or a supervised warm start.",
-            "SimpleRL-Zoo gives 0.5B, 1.5B and Llama a plain prompt; Dr. GRPO, Table 4: Llama-3.2-3B 3.3; README: SmolLM2 none",
-        )
-
-
-def _template_beside_model(given: Given) -> Iterator[Bite]:
-    config = given.config
-    if "<answer>" in config.prompt.template and _named(config, "qwen2.5-math") and not _named(config, "instruct"):
-        yield Bite(
-            "prompt",
-            f"{config.model.path} does not know this template: it starts near 0 under it (Qwen2.5-Math-7B: mean 0.0; 26.5 "
-            "under prompt=qwen_math, 38.2 without a template). Training has to teach the form first.",
-            "Dr. GRPO, Table 4 and section 3",
-        )
-
-
-def _chat_of_a_base_model(given: Given) -> Iterator[Bite]:
-    config = given.config
-    base = _named(config, "llama-3.1-8b", "llama-3.2-1b", "llama-3.2-3b") and not _named(config, "instruct")
-    if config.prompt.chat and base:
-        yield Bite(
-            "prompt",
-            f"prompt.chat=true with {config.model.path}: a base model without a chat template of its own. "
-            "Take prompt=r1, or another that is written out.",
-            "this package: a tokenizer without a template is refused when it is loaded",
         )
 
 
@@ -153,16 +120,17 @@ def _no_variance(given: Given) -> Iterator[Bite]:
 
 
 def _noisy_evaluation(given: Given) -> Iterator[Bite]:
-    evaluation, data = given.config.evaluation, given.config.data
-    there, _ = sets.rows(data, training=False)
-    count = evaluation.questions if there is None else min(evaluation.questions, there)
-    if evaluation.every and _real(given.config) and count < 100:
-        half = 98 / count**0.5
-        yield Bite(
-            "evaluation.questions",
-            f"{count} evaluation questions: an accuracy near 50 % is known to ± {half:.0f} points (95 %).",
-            "binomial; open-instruct #648: run-to-run change",
-        )
+    config = given.config
+    if not config.evaluation.every or not _real(config):
+        return
+    for name, (_, known) in sets.held_out(config).items():
+        count = known or config.evaluation.questions
+        if count < 100:
+            yield Bite(
+                "evaluation.questions",
+                f"{name}: {count} questions, so that an accuracy near 50 % is known to ± {98 / count**0.5:.0f} points (95 %).",
+                "binomial; open-instruct #648: run-to-run change",
+            )
 
 
 # --- the update
@@ -230,10 +198,10 @@ def _small_set(given: Given) -> Iterator[Bite]:
 
 
 def _no_source(given: Given) -> Iterator[Bite]:
-    data = given.config.data
+    config, data = given.config, given.config.data
     for name, source in (("train", data.train), ("eval", data.eval)):
-        wanted = data.kind == "table" and (name == "train" or given.config.evaluation.every)
-        if wanted and source.path is None and source.hub_id is None:
+        held_out = config.evaluation.every > 0 and not config.evaluation.sets
+        if data.kind == "table" and (name == "train" or held_out) and source.path is None and source.hub_id is None:
             yield Bite(
                 f"data.{name}.path",
                 f"data.{name} has no source yet: give data.{name}.path or data.{name}.hub_id.",
@@ -243,15 +211,17 @@ def _no_source(given: Given) -> Iterator[Bite]:
 
 def _trained_on_the_test(given: Given) -> Iterator[Bite]:
     """By name: sets that are known to hold the questions of another."""
-    data = given.config.data
-    if data.kind != "table" or not given.config.evaluation.every:
+    config, train = given.config, given.config.data.train
+    name = sets.name_of(train)
+    if config.data.kind != "table" or not config.evaluation.every or not name:
         return
-    train, held_out = sets.name_of(data.train), sets.name_of(data.eval)
-    if train and train == held_out and data.train.hub_config == data.eval.hub_config:
-        yield Bite("data.eval", "Training and evaluation questions are the same set.", "the two sources are equal")
-    for name, inside, which, source in sets.KNOWN_OVERLAPS:
-        if name in train and inside(held_out):
-            yield Bite("data.train", f"{which}: an accuracy on them is no longer one on held-out questions.", source)
+    for source, _ in sets.held_out(config).values():
+        other = sets.name_of(source)
+        if name == other and train.hub_config == source.hub_config:
+            yield Bite("data.eval", "Training and evaluation questions are the same set.", "the two sources are equal")
+        for part, inside, which, told in sets.KNOWN_OVERLAPS:
+            if part in name and inside(other):
+                yield Bite("data.train", f"{which}: an accuracy on them is no longer one on held-out questions.", told)
 
 
 _BITES: tuple[Callable[[Given], Iterator[Bite]], ...] = (
@@ -260,9 +230,6 @@ _BITES: tuple[Callable[[Given], Iterator[Bite]], ...] = (
     _small_set,
     _short_budget,
     _reasoning_budget,
-    _never_boxes,
-    _template_beside_model,
-    _chat_of_a_base_model,
     _long_template,
     _no_variance,
     _adapter_rate,

@@ -18,7 +18,8 @@ class Happens:
 
     rounds: how many times as many answers dynamic sampling may ask for, 1 without it. responses: of one optimizer step.
     epochs: passes over the questions; seen: different questions that come up. evaluations: how often, 0 for never;
-    held_out, evaluated: questions and answers of one evaluation. even: {success rate: share of groups whose answers are
+    held_out, evaluated: questions and answers of one evaluation, all sets
+    together, and the most there can be where their sizes are not known. even: {success rate: share of groups whose answers are
     all right or all wrong}.
     """
 
@@ -35,10 +36,11 @@ class Happens:
     epochs: float | None
     seen: int | None
     evaluations: int
-    held_out: int | None
-    evaluated: int | None
+    held_out: int
+    held_out_known: bool
+    evaluated: int
     training_tokens: int
-    evaluation_tokens: int | None
+    evaluation_tokens: int
     even: dict[float, float]
 
     @property
@@ -53,11 +55,11 @@ def happens(config: RunConfig, success: float | None = None) -> Happens:
     """The counts of a run, success being the share of right answers where it is given."""
     steps, questions, size = config.steps, config.questions_per_step, config.group_size.value
     updates, samples = config.optim.updates_per_rollout, questions * size
-    rows, rows_from = sets.rows(config.data, training=True)
-    held_out, answers = _evaluation(config)
+    rows, rows_from = sets.rows(config.data)
+    held_out, known = _held_out(config)
     budget = config.evaluation.max_new_tokens or config.max_new_tokens
     evaluations = -(-steps // config.evaluation.every) + 1 if config.evaluation.every else 0
-    evaluated = None if held_out is None else held_out * answers
+    evaluated = held_out * (config.evaluation.greedy + config.evaluation.samples)
     return Happens(
         steps=steps,
         questions=questions,
@@ -73,9 +75,10 @@ def happens(config: RunConfig, success: float | None = None) -> Happens:
         seen=min(rows, steps * questions) if rows else None,
         evaluations=evaluations,
         held_out=held_out if evaluations else 0,
+        held_out_known=known,
         evaluated=evaluated if evaluations else 0,
         training_tokens=steps * samples * config.max_new_tokens,
-        evaluation_tokens=None if evaluated is None else evaluations * evaluated * budget,
+        evaluation_tokens=evaluations * evaluated * budget,
         even={rate: no_variance(rate, size) for rate in (RATES if success is None else (success,))},
     )
 
@@ -88,9 +91,7 @@ def no_variance(rate: float, group_size: int) -> float:
     return rate**group_size + (1 - rate) ** group_size
 
 
-def _evaluation(config: RunConfig) -> tuple[int | None, int]:
-    """(held-out questions, answers to each)."""
-    evaluation = config.evaluation
-    there, _ = sets.rows(config.data, training=False)
-    questions = evaluation.questions if there is None else min(evaluation.questions, there)
-    return questions, evaluation.greedy + evaluation.samples
+def _held_out(config: RunConfig) -> tuple[int, bool]:
+    """(questions of one evaluation, whether that is known and not only the most)."""
+    counts = [count for _, count in sets.held_out(config).values()]
+    return sum(config.evaluation.questions if count is None else count for count in counts), None not in counts

@@ -112,9 +112,8 @@ def _passes(counts: Happens) -> str:
 def _evaluations(counts: Happens) -> str:
     if not counts.evaluations:
         return "never"
-    if counts.held_out is None or counts.evaluated is None:
-        return f"{counts.evaluations}"
-    return f"{counts.evaluations}, of {counts.held_out:,} questions, {counts.evaluated:,} answers"
+    most = "" if counts.held_out_known else "at most "
+    return f"{counts.evaluations}, of {most}{counts.held_out:,} questions, {counts.evaluated:,} answers"
 
 
 def _tokens(counts: Happens) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..schema import DataConfig, SourceConfig
+from ..schema import DataConfig, RunConfig, SourceConfig
 
 # (hub id, split): rows, as published or counted
 ROWS = {
@@ -18,23 +18,45 @@ ROWS = {
     ("hendrycks/competition_math", "test"): 5_000,
     ("DigitalLearningGmbH/MATH-lighteval", "train"): 7_500,
     ("DigitalLearningGmbH/MATH-lighteval", "test"): 5_000,
+    ("lkevinzc/math-eval", "aime"): 30,
+    ("lkevinzc/math-eval", "amc"): 83,
+    ("lkevinzc/math-eval", "math"): 500,
+    ("lkevinzc/math-eval", "minerva"): 272,
+    ("lkevinzc/math-eval", "olympiad_bench"): 675,
 }
 # names of files that papers' repositories use
-FILES = {"math_12k": 12_000, "math_lvl3to5_8k": 8_523, "gsm_8k": 8_792, "asdiv_2k": 1_788}
-# what a name is a part of, and rows that every large file may be counted up to
+FILES = {"math_12k": 12_000, "math_lvl3to5_8k": 8_523, "gsm_8k": 8_792, "asdiv_2k": 1_788, "orz_57k": 56_878}
+# bytes of a file whose lines are counted
 _LARGEST = 64 * 2**20
 
 
-def rows(config: DataConfig, training: bool) -> tuple[int | None, str]:
-    """(rows that will be used, in words where that is from; None: not known before it is loaded)."""
-    asked = config.train_size if training else config.eval_size
-    if config.kind != "table":
-        return asked, "made by the generator"
-    source = config.train if training else config.eval
-    count, said = in_source(source)
-    if asked is not None and (count is None or asked <= count):
-        return asked, f"data.{'train' if training else 'eval'}_size"
+def rows(data: DataConfig) -> tuple[int | None, str]:
+    """(training rows that will be used, in words where that is from; None: not known before the set is loaded)."""
+    if data.kind != "table":
+        return data.train_size, "made by the generator"
+    count, said = in_source(data.train)
+    if count is not None and (data.levels or data.max_question_characters is not None):
+        key = "data.levels" if data.levels else "data.max_question_characters"
+        count, said = None, f"fewer than {count:,} ({said}): how many {key} leaves is not known before they are loaded"
+    if data.train_size is not None and (count is None or data.train_size <= count):
+        return data.train_size, "data.train_size"
     return count, said
+
+
+def held_out(config: RunConfig) -> dict[str, tuple[SourceConfig, int | None]]:
+    """{name: (source, rows that an evaluation takes of it)} of evaluation.sets, or of data.eval where it names none.
+
+    None: not known before it is loaded; evaluation.questions is then the most.
+    """
+    asked, data = config.evaluation.questions, config.data
+    if config.evaluation.sets:
+        found = {name: (source, in_source(source)[0]) for name, source in config.evaluation.sets.items()}
+        return {name: (source, min(asked, count) if count else None) for name, (source, count) in found.items()}
+    there = data.eval_size
+    if data.kind == "table":
+        count = in_source(data.eval)[0]
+        there = there if count is None else min(count, there or count)
+    return {"data.eval": (data.eval, min(asked, there) if there else None)}
 
 
 def in_source(source: SourceConfig) -> tuple[int | None, str]:

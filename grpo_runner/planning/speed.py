@@ -97,7 +97,7 @@ def estimate(config: RunConfig, counts: Happens, speed: Speed, world: int = 1) -
 
     def hours(part: float) -> float:
         tokens = part * counts.training_tokens
-        evaluation = part * counts.evaluations * (counts.evaluated or 0) * budget
+        evaluation = part * counts.evaluations * counts.evaluated * budget
         return (tokens / speed.rollout + tokens / speed.update + evaluation / speed.rollout) / world / 3600
 
     return Estimate(hours(share), hours(1.0), speed)

@@ -66,7 +66,7 @@ def load_tokenizer(config: ModelConfig) -> Any:
     """
     from transformers import AutoTokenizer
 
-    tokenizer = _load(AutoTokenizer, config)
+    tokenizer = _load(AutoTokenizer, config, ": its tokenizer")
     tokenizer.padding_side = "left"
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token_id = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else 0
@@ -82,7 +82,7 @@ def load_model(config: ModelConfig, device: torch.device, dtype: torch.dtype) ->
         options["attn_implementation"] = config.attn_implementation
     if config.quantize == "nf4":
         options |= {"quantization_config": _nf4(device, dtype), "device_map": {"": device}}
-    model, loaded = _load(AutoModelForCausalLM, config, output_loading_info=True, **options)
+    model, loaded = _load(AutoModelForCausalLM, config, "", output_loading_info=True, **options)
     if missing := sorted(loaded["missing_keys"]):  # transformers would fill them with random numbers
         raise InputError(
             f"model.path={config.path}: {len(missing)} of the model's tensors are not in its weights.\n"
@@ -105,14 +105,14 @@ def _nf4(device: torch.device, dtype: torch.dtype) -> Any:
     )
 
 
-def _load(cls: Any, config: ModelConfig, **options: Any) -> Any:
-    """`cls.from_pretrained` with the causes a user can mend told in two lines."""
+def _load(cls: Any, config: ModelConfig, part: str, **options: Any) -> Any:
+    """`cls.from_pretrained` with the causes a user can mend told in two lines. part: what of the model, for them."""
     where = locate(config.path)
     try:
         return cls.from_pretrained(where, revision=config.revision, **options)
     except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise InputError(f"model.path={config.path} cannot be loaded ({type(error).__name__}).\n{reason}") from error
+        raise InputError(f"model.path={config.path}{part} cannot be loaded ({type(error).__name__}).\n{reason}") from error
 
 
 def eos_ids(model: nn.Module, tokenizer: Any) -> frozenset[int]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from ..types import Status, Verdict
-from . import guards
+from . import countdown, guards
 from .braces import balanced
 from .equivalence import hedges, same
 from .extract import offer
@@ -23,7 +23,7 @@ from .rules import ALGEBRA
 
 MAX_GOLD = 1500
 _PLACEHOLDER = re.compile(
-    r"(?:none|null|nan|n/?a|tbd|todo|unknown|missing|omitted|proof|\?+|-+|\.+"
+    r"(?:none|null|nan|n/?a|tbd|todo|unknown|missing|omitted|proof|not ?found|\?+|-+|\.+"
     r"|see\b.*|refer\b.*|as (?:shown|above|below)\b.*)",
     re.IGNORECASE | re.DOTALL,
 )
@@ -36,7 +36,8 @@ def check(response: str, gold: Gold, policy: Policy = DEFAULT) -> Verdict:
     """Grade one response against a gold, or against several accepted ones. Never raises for any response.
 
     Status is correct, wrong, no_answer, ambiguous, or error when computer algebra broke down (an unreadable gold is an
-    error too). gold = gold always holds. Has no deadline: for answers that nobody has vetted, take workers.Grader.
+    error too). gold = gold always holds, but for a Countdown task (countdown.py), which is no answer.
+    Has no deadline: for answers that nobody has vetted, take workers.Grader.
     """
     answers, golds = offer(response, policy.extract, policy.boxes).answers, golds_of(gold)
     if not answers:
@@ -67,6 +68,8 @@ def decide(
     """
 
     def compare(answer: str, gold: str) -> tuple[bool, str]:
+        if countdown.is_task(gold):  # under every policy: such a gold has no value of its own
+            return countdown.solves(answer, gold)
         if policy.equality == "value":
             return same(answer, gold, algebra, policy)
         return _as_texts(answer, gold, policy, algebra)
@@ -112,7 +115,7 @@ def _against(answers: tuple[str, ...], gold: str, policy: Policy, compare: Compa
     if len(answers) > 1:
         equal = [compare(answer, gold)[0] for answer in answers]
         return (Status.CORRECT if all(equal) else Status.AMBIGUOUS if any(equal) else Status.WRONG), "alternatives"
-    if policy.equality == "value" and hedges(answers[0], gold, policy):
+    if policy.equality == "value" and not countdown.is_task(gold) and hedges(answers[0], gold, policy):
         return Status.AMBIGUOUS, "hedge"
     return Status.WRONG, rule
 

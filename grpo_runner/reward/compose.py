@@ -26,6 +26,7 @@ from ..errors import InputError, NonFiniteError, in_a_line, nearest
 from ..plugin import imported
 from ..schema import RewardConfig
 from ..types import Completion, Group, Reward, Verdict
+from .countdown import is_task
 from .extract import offer
 
 LARGEST = 1e15  # of a reward: squares of what it makes of a gradient must stay finite in float32
@@ -53,6 +54,18 @@ def correct(rows: Sequence[Row], config: RewardConfig) -> list[float]:
     """
     lost = config.truncated == "zero"
     return [float(row.verdict.correct and not (lost and row.completion.truncated)) for row in rows]
+
+
+def of_countdown(rows: Sequence[Row], config: RewardConfig) -> list[float]:
+    """The same as `correct`, for questions that are Countdown tasks (countdown.py). Raises InputError for another."""
+    for row in rows:
+        for gold in row.group.question.golds:
+            if not is_task(gold):
+                raise InputError(
+                    f'reward.parts.countdown: question "{row.group.question.id}" is no Countdown task; its gold is '
+                    f"{gold[:60]!r}, not such as '65 from 19 36 55 7'.\nTake data=countdown, or reward=math_answer."
+                )
+    return correct(rows, config)
 
 
 def form(rows: Sequence[Row], config: RewardConfig) -> list[float]:
@@ -99,7 +112,7 @@ def overlong_buffer(config: RewardConfig, budget: int) -> int:
     return config.overlong_buffer or max(1, budget // 5)
 
 
-PARTS: Mapping[str, Part] = {"correct": correct, "format": form, "function": function}
+PARTS: Mapping[str, Part] = {"correct": correct, "format": form, "countdown": of_countdown, "function": function}
 
 
 def build(config: RewardConfig, budget: int) -> RewardOf:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from . import countdown
+
 WORDS: Mapping[str, str] = {
     "identical": "the two texts are the same",
     "empty": "the answer holds nothing",
@@ -25,6 +27,7 @@ WORDS: Mapping[str, str] = {
     "division by zero": "a value divides by zero",
     "string": "the two texts are compared as they stand",
     "math-verify": "math-verify's own parse and verify decide",
+    countdown.RULE: "each given number is used exactly once, and the value is the target",
 }
 ALGEBRA = " with algebra"
 

@@ -54,14 +54,25 @@ def step_figures(metrics: Row) -> list[str]:
 
 
 def evaluation_line(metrics: Row) -> str:
-    """Both accuracies and what they were measured on."""
+    """Both accuracies and what they were measured on; of several sets the means, then each set's."""
     shown = [
         f"{label} {_share(_number(metrics, key))}" for key, label, _ in _LABELS[:2] if _number(metrics, key) is not None
     ]
     questions, samples = _number(metrics, "questions"), _number(metrics, "samples")
     some = "" if questions is None else f"{questions:.0f} question{'s' * (questions != 1)}"
     size = some and f" ({some}" + (f" x {samples:.0f})" if samples else ")")
-    return ", ".join(shown) + size
+    sets = set_names(metrics)
+    if not sets:
+        return ", ".join(shown) + size
+    key = next((key for key, _, _ in reversed(_LABELS[:2]) if _number(metrics, key) is not None), "")
+    each = ", ".join(f"{name} {_share(_number(metrics, f'{name}/{key}'))}" for name in sets)
+    mean = f"mean of {len(sets)} sets: " if len(sets) > 1 else ""
+    return f"{mean}{', '.join(shown)}{size}; {key.partition('/')[0]}: {each}"
+
+
+def set_names(metrics: Row) -> list[str]:
+    """The names of evaluation.sets that a row of evals.jsonl has figures of, in the row's order."""
+    return [key.removesuffix("/questions") for key in metrics if key.endswith("/questions")]
 
 
 def before_after(run_dir: Path) -> tuple[int, int, list[tuple[str, str, str, str]]] | None:
@@ -70,8 +81,13 @@ def before_after(run_dir: Path) -> tuple[int, int, list[tuple[str, str, str, str
     if len(rows) < 2:
         return None
     first, last = rows[0], rows[-1]
+    of_sets = [
+        (f"{name}/{key}", f"{name}, {label}", share)
+        for name in set_names(first)
+        for key, label, share in _LABELS[:2]
+    ]
     lines = []
-    for prefix, label, share in _LABELS:
+    for prefix, label, share in (*_LABELS, *of_sets):
         for key in first:
             exact = key == prefix or (prefix.endswith("@") and key.startswith(prefix))
             before, after = _number(first, key), _number(last, key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,26 +12,28 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from torch import Tensor, nn
+from torch import Tensor
 
 from .. import advice, data
 from ..algorithm import plug_in
-from ..data import order
+from ..data import DataSets, order, overlap
 from ..errors import InputError
 from ..evaluation import Suite, evaluate
 from ..files import disk_errors, write_atomic, write_json
 from ..method import method_name
 from ..parallel import Ranks
-from ..policy.models import attach_lora, choose_device, choose_dtype, eos_ids, load_model, load_tokenizer
+from ..policy.models import choose_device, choose_dtype, eos_ids, load_tokenizer
 from ..policy.update import Trainer
-from ..prompts import Prompter, fit
-from ..reward import Grader, compose, policy_of, unreadable
+from ..prompts import Prompter, fit, mismatches, token_texts
+from ..reward import compose, unreadable
 from ..rng import key
-from ..rollout import ENGINES, Engine, NativeEngine, vllm_engine
+from ..rollout import NativeEngine
 from ..schema import RunConfig
 from ..tracking import Tracker
-from ..types import Group, Verdict
+from ..types import Question
 from .checkpoint import Checkpoint, Checkpoints
+from .folder import RunFolder
+from .loading import fingerprint, load_policy, longest, named_sets, positions, start_engine, start_grader, suites
 from .parts import Parts
 
 
@@ -44,6 +46,7 @@ class Built:
     plan: dict[str, str]
     notes: list[str]
     save_model: Callable[[], None]
+    data: DataSets
 
 
 def build(
@@ -53,27 +56,20 @@ def build(
     device = ranks.device(choose_device(config.device))
     plug_in(config.advantage, config.loss_norm)
     reward_of = compose.build(config.reward, config.max_new_tokens)
-    sets = data.load(config.data, config.seed, unreadable, evaluated=config.evaluation.every > 0)
+    measured = config.evaluation.every > 0
+    sets = data.load(config.data, config.seed, unreadable, evaluated=measured and not config.evaluation.sets)
+    ranks.by_first(lambda: RunFolder(config).check_data(sets), "data")
     order.check_size(len(sets.train), config.questions_per_step, config.data.small_set)
     tokenizer = load_tokenizer(config.model)
-    fitted = partial(
-        fit,
-        prompter=Prompter(config.prompt, tokenizer),
-        max_prompt_tokens=config.data.max_prompt_tokens,
-        long_prompt=config.data.long_prompt,
-    )
-    questions, prompts, note = fitted(sets.train)
-    measured = sets.eval[: config.evaluation.questions] if config.evaluation.every else ()
-    held_out, held_prompts, held_note = fitted(measured)
+    prompter = Prompter(config.prompt, tokenizer)
+    questions, prompts, note = fit(sets.train, prompter, config.data.max_prompt_tokens, config.data.long_prompt)
+    named = (named_sets(config) or {"": sets.eval[: config.evaluation.questions]}) if measured else {}
+    held_out, held_notes = suites(config, prompter, named, config.seed)
     small_note = order.check_size(len(questions), config.questions_per_step, config.data.small_set)
 
     model, autocast = load_policy(config, device)
-    budget = config.evaluation.max_new_tokens or config.max_new_tokens
-    needed = [
-        max(map(len, prompts.values())) + config.max_new_tokens,
-        *(len(ids) + budget for ids in held_prompts.values()),
-    ]
-    position_note = positions(model.config, max(needed))
+    needed = max(max(map(len, prompts.values())) + config.max_new_tokens, longest(held_out))
+    position_note = positions(model.config, needed)
     trainer = Trainer(model, tokenizer.pad_token_id, config, device, autocast, say, ranks)
     policy_file = "adapter" if config.lora.enabled else "policy"
     checkpoints = Checkpoints(folder / "checkpoints", config.checkpoint.keep, policy_file, ranks.leads)
@@ -82,30 +78,19 @@ def build(
         ranks.check_same(
             {
                 "the configuration": repr(replace(config, run_dir=".")),
-                "data and prompts": repr(key(0, repr((questions, prompts, held_out, held_prompts)))),
-                "model.path": _fingerprint(model.named_parameters()),
-                "beta.reference": _fingerprint(trainer.reference.state().items()) if trainer.reference else "",
+                "data and prompts": repr(key(0, repr((questions, prompts, held_out)))),
+                "model.path": fingerprint(model.named_parameters()),
+                "beta.reference": fingerprint(trainer.reference.state().items()) if trainer.reference else "",
             }
         )
     eos = eos_ids(model, tokenizer)
-    if config.rollout.engine == "vllm":
-        engine: Engine = vllm_engine.start(config, model, tokenizer, eos, max(needed), closing)
-    else:
-        engine = ENGINES[config.rollout.engine](model, tokenizer, eos, config.rollout, say)
+    engine = start_engine(config, model, tokenizer, eos, needed, say, closing)
     if config.rollout.ahead and (ranks.world > 1 or not isinstance(engine, NativeEngine)):
         raise InputError("rollout.ahead=true: needs one process, and a model that rollout=native knows.")
-    grader = closing.enter_context(Grader(config.reward.workers, config.reward.deadline_s, policy_of(config.reward)))
-    grade = partial(_grade, grader)
-    suite = Suite(
-        questions=held_out,
-        prompts=[held_prompts[question.id] for question in held_out],
-        stop=config.prompt.stop,
-        max_new_tokens=budget,
-        seed=config.seed,
-    )
+    grade = start_grader(config, closing)
 
     def evaluate_at(step: int) -> None:
-        tracker.evaluation(step, evaluate(engine, grade, suite, config.evaluation, ranks))
+        tracker.evaluation(step, evaluate(engine, grade, held_out, config.evaluation, ranks))
 
     parts = Parts(
         config=config,
@@ -124,49 +109,19 @@ def build(
     )
     notes = [
         *sets.notes,
-        *(text for text in (note, held_note, small_note, position_note, _idle(config, ranks)) if text),
+        *_not_held_out(config, sets.train, named),
+        *(text for text in (note, *held_notes, small_note, position_note, _idle(config, ranks)) if text),
+        *mismatches(prompter),
         *advice.warnings(config),
     ]
     return Built(
         parts,
         start,
-        plan(parts, len(held_out), device, start),
+        plan(parts, _held_out(held_out), device, start),
         notes,
         partial(save_model, model, tokenizer, folder, config),
+        sets,
     )
-
-
-def positions(model_config: Any, needed: int) -> str | None:
-    """A note where a prompt and its answer may run past the positions that the model was made for.
-
-    Raises InputError where positions are learned: such a model has no vector for the next one.
-    """
-    limit = getattr(model_config, "max_position_embeddings", None)
-    if not isinstance(limit, int) or needed <= limit:
-        return None
-    said = (
-        f"the longest prompt with its answer needs {needed} positions, the model has {limit}. "
-        "Lower max_new_tokens or data.max_prompt_tokens."
-    )
-    if any(getattr(model_config, name, None) for name in ("rope_parameters", "rope_scaling", "rope_theta")):
-        return said  # rotary positions go on past it, only worse
-    raise InputError(f"max_new_tokens: {said}")
-
-
-def load_policy(config: RunConfig, device: torch.device) -> tuple[nn.Module, bool]:
-    """(model, autocast). LoRA: frozen base in the chosen dtype with an fp32 adapter. Full fine-tuning: fp32 parameters,
-    computing in bf16 under autocast where that was chosen, since AdamW's steps are too small for bf16 parameters.
-    """
-    dtype = choose_dtype(config.dtype, device)
-    full = not config.lora.enabled
-    model = load_model(config.model, device, torch.float32 if full else dtype)
-    if config.model.gradient_checkpointing:
-        # renamed in the course of transformers 5; the first argument is the same
-        enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
-        enable({"use_reentrant": False})
-    if full:
-        return model.requires_grad_(True), dtype is torch.bfloat16
-    return attach_lora(model, config.lora, key(config.seed, "lora") % 2**63).eval(), False
 
 
 def restore(checkpoints: Checkpoints, trainer: Trainer, say: Callable[[str], None]) -> tuple[int, Mapping[str, Tensor]]:
@@ -190,10 +145,13 @@ def restore(checkpoints: Checkpoints, trainer: Trainer, say: Callable[[str], Non
     return start, found.sampler
 
 
-def _fingerprint(named: Iterable[tuple[str, Tensor]]) -> str:
-    """Tells models apart without reading all of them: some numbers of each tensor."""
-    pieces = [(name, value.detach().flatten()[:: max(1, value.numel() // 64)].tolist()) for name, value in named]
-    return repr(key(0, repr(pieces)))
+def _not_held_out(
+    config: RunConfig, train: Sequence[Question], named: Mapping[str, Sequence[Question]]
+) -> tuple[str, ...]:
+    """What to say where questions to evaluate on are trained on as well. A generator's own two sets are disjoint."""
+    made = config.data.kind != "table"
+    sets = {name or "data.eval": questions for name, questions in named.items() if name or not made}
+    return overlap.warnings(overlap.overlaps(train, sets)) if sets else ()
 
 
 def _idle(config: RunConfig, ranks: Ranks) -> str | None:
@@ -246,7 +204,7 @@ def save_model(model: Any, tokenizer: Any, folder: Path, config: RunConfig) -> N
     write_atomic(target / "README.md", card.encode())
 
 
-def plan(parts: Parts, held_out: int, device: torch.device, start: int) -> dict[str, str]:
+def plan(parts: Parts, held_out: str, device: torch.device, start: int) -> dict[str, str]:
     """What the run will do, in words, before it does it."""
     config, optim = parts.config, parts.config.optim
     trained = sum(parameter.numel() for parameter in parts.trainer.named.values())
@@ -262,24 +220,16 @@ def plan(parts: Parts, held_out: int, device: torch.device, start: int) -> dict[
         **({"overlong penalty": _overlong_plan(config)} if config.reward.truncated == "soft" else {}),
         **({"begins from": config.lora.adapter} if config.lora.adapter else {}),
         **({"KL": _kl_plan(config)} if config.beta.value > 0 else {}),
-        "evaluation": f"every {every} steps on {held_out} held-out questions" if every else "never",
+        "evaluation": f"every {every} steps on {held_out}" if every else "never",
         "device": f"{device.type}, {choose_dtype(config.dtype, device)}".replace("torch.", "")
         + (f", {parts.ranks.world} processes" if parts.ranks.world > 1 else ""),
     }
 
 
-def token_texts(tokenizer: Any, ids: Sequence[int]) -> list[str]:
-    """The text that each token adds to those before it; together they are the text, special tokens included.
-
-    The last few tokens before are decoded with it: some tokenizers drop the space that a lone token begins with.
-    """
-    texts = []
-    for place in range(len(ids)):
-        near = ids[max(0, place - 4) : place]
-        before, after = tokenizer.decode(near), tokenizer.decode([*near, ids[place]])
-        same = next((at for at, pair in enumerate(zip(before, after, strict=False)) if len(set(pair)) > 1), len(before))
-        texts.append(after[same:])
-    return texts
+def _held_out(sets: Sequence[Suite]) -> str:
+    total = f"{sum(len(suite.questions) for suite in sets)} held-out questions"
+    named = ", ".join(f"{len(suite.questions)} of {suite.name}" for suite in sets if suite.name)
+    return f"{total}: {named}" if named else total
 
 
 def _overlong_plan(config: RunConfig) -> str:
@@ -292,9 +242,3 @@ def _kl_plan(config: RunConfig) -> str:
     whom = {"initial": "the initial policy", "base": "the base"}.get(beta.reference, beta.reference)
     renewed = f", renewed every {beta.refresh_every} steps".replace(" 1 steps", " step") if beta.refresh_every else ""
     return f"{beta.value:g} × {beta.estimator} in the {beta.placement}, against {whom}{renewed}"
-
-
-def _grade(grader: Grader, groups: Sequence[Group]) -> list[list[Verdict]]:
-    """Verdicts in the shape of the groups. Only completions are read, never prompts."""
-    flat = iter(grader.grade([(answer.text, group.question.gold) for group in groups for answer in group.completions]))
-    return [[next(flat) for _ in group.completions] for group in groups]

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from ..errors import MachineError
+from ..errors import InputError, MachineError
 from ..files import disk_errors, fsync, write_json
 
 
@@ -127,6 +127,16 @@ class Checkpoints:
                 "Remove the folder to start again, or give another run_name."
             )
         return None
+
+    def policy(self, step: int) -> dict[str, Tensor]:
+        """The trained tensors of one checkpoint, to look at. Raises InputError where it is not there or damaged."""
+        folder = self.root / f"step_{step:06d}"
+        if not folder.is_dir():
+            there = ", ".join(map(str, self.steps())) or "none"
+            raise InputError(f"{self.root}: there is no checkpoint of step {step}. There are: {there}.")
+        if fault := self._fault(folder):
+            raise InputError(f"{folder} is damaged: {fault}.")
+        return load_file(folder / f"{self.policy_file}.safetensors")
 
     def _fault(self, folder: Path) -> str | None:
         try:

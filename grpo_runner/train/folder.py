@@ -12,13 +12,15 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from ..data import DataSets
 from ..errors import BusyError, InputError
 from ..files import disk_errors, write_atomic, write_json
 from ..schema import RunConfig
 from ..validate import load, shown, shown_key, to_yaml
 
-# Keys that may differ when a run goes on: they do not change what the steps compute.
 CODE = (".py", ".sh", ".toml")
+DATA = "data.json"  # the digest of the training questions
+# Keys that may differ when a run goes on: they do not change what the steps compute.
 MAY_CHANGE = (
     *("run_dir", "run_name", "sweep_name", "tracking", "checkpoint", "optim.microbatch_tokens"),
     *("optim.packing", "optim.fused", "rollout.merge_lora"),  # the same to rounding
@@ -81,10 +83,33 @@ class RunFolder:
             raise InputError("\n".join([f"{first} Give another run_name.", *refused[:3], *more]))
         return self._finished()
 
-    def begin(self) -> None:
-        """Write config.yaml and code.diff; the mark of a finished run goes, for it has more steps to make now."""
+    def check_data(self, found: DataSets) -> None:
+        """Raise InputError, naming both, where the run that is there began with other training questions than these.
+
+        The keys may be the same and the questions not: a file was edited, or a hub set has a new revision. A folder
+        from before data.json was written has nothing to hold against them.
+        """
+        file = self.path / DATA
+        if not (self._started() and file.exists()):
+            return
+        try:
+            there = json.loads(file.read_text())
+            theirs, count = str(there["sha256"]), int(there["questions"])
+        except (OSError, ValueError, KeyError, TypeError):
+            raise InputError(f"{file} cannot be read. It names the run's training questions; put it back.") from None
+        if theirs != found.digest:
+            raise InputError(
+                f"{self.path} holds a run on other training questions; this one cannot go on from it.\n"
+                f"  there: {count:,} questions, sha256 {theirs}\n"
+                f"  here:  {len(found.train):,} questions, sha256 {found.digest}\n"
+                "Give the same file or data.train.revision as then, or another run_name."
+            )
+
+    def begin(self, data: DataSets) -> None:
+        """Write config.yaml, data.json and code.diff; the mark of a finished run goes, it has more steps to make now."""
         (self.path / "DONE").unlink(missing_ok=True)
         write_atomic(self.path / "config.yaml", to_yaml(self.config).encode())
+        write_json(self.path / DATA, {"sha256": data.digest, "questions": len(data.train)})
         # a later start with other code adds code.2.diff, and so on
         diff = code_diff(self.path).encode("utf-8", "surrogateescape")
         there = sorted(self.path.glob("code*.diff"), key=lambda file: file.stat().st_mtime_ns)

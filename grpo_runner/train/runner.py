@@ -31,7 +31,8 @@ class Summary:
     """What a run came to; also summary.json.
 
     status: done, interrupted or failed. steps: steps made in all. before, after: the first and the last row of
-    evals.jsonl, {} when evaluation.every is 0. seconds: wall time of this call.
+    evals.jsonl, {} when evaluation.every is 0. seconds: wall time of this call. data: sha256 of the training questions
+    (DataSets.digest).
     """
 
     run_dir: str
@@ -43,6 +44,7 @@ class Summary:
     after: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
     versions: dict[str, str | None] = field(default_factory=dict)
+    data: str | None = None
 
 
 def run(config: RunConfig) -> Summary:
@@ -79,7 +81,8 @@ def _train(config: RunConfig, folder: RunFolder, terminal: Terminal, ranks: Rank
     def summary() -> Summary:
         before, after = _first_and_last(folder.path / "evals.jsonl")
         seconds = round(time.perf_counter() - began, 1)
-        return Summary(str(folder.path), method, config.seed, reached, status, before, after, seconds, versions())
+        where, digest = str(folder.path), built.data.digest
+        return Summary(where, method, config.seed, reached, status, before, after, seconds, versions(), digest)
 
     with ExitStack() as closing:
         built = build(config, folder.path, tracker, say, closing, ranks)
@@ -87,7 +90,7 @@ def _train(config: RunConfig, folder: RunFolder, terminal: Terminal, ranks: Rank
             check_record(config, built.start)
             if built.start:
                 say(f"going on from step {built.start}")
-            folder.begin()  # not before all was found to be in order: what a refused run would leave is nothing
+            folder.begin(built.data)  # not before all was found to be in order: what a refused run would leave is nothing
             terminal.announce(method, built.plan, built.notes)
         reached = built.start
         tracker.start(config, built.start or None)

@@ -22,7 +22,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "rollout: decode": ("grpo_runner.rollout.decoding:Cache.step",),
     "rollout: draw": ("grpo_runner.rollout.native:choose",),
     "rollout: rest": ("grpo_runner.rollout.native:NativeEngine.sample",),
-    "grading": ("grpo_runner.train.build:_grade",),
+    "grading": ("grpo_runner.train.loading:_grade",),
     "log-prob": ("grpo_runner.policy.scorer:Scorer.__call__",),
     "backward": ("torch:Tensor.backward",),
     "optimizer": ("grpo_runner.policy.optimizer:Stepper.step",),

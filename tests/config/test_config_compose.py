@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import FrozenInstanceError, replace
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 
 import hydra
@@ -270,8 +272,8 @@ def test_a_folder_from_before_the_later_keys_can_be_read(tmp_path):
     config = compose(["beta=0.04", "optim.packing=false", "optim.fused=false", "rollout.merge_lora=false"])
     values = yaml.safe_load(to_yaml(config))
     for key in LATER:
-        group, _, name = key.rpartition(".")
-        del (values[group] if group else values)[name]
+        *groups, name = key.split(".")
+        del reduce(getitem, groups, values)[name]
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(values))
     assert replace(load(tmp_path / "config.yaml"), run_dir=config.run_dir) == config
     del values["clip"]["low"]

@@ -82,7 +82,7 @@ CASES = [
     ("reward.parts.format=1", ["+reward.parts.format=…"]),
     ("reward.parts.formt=1", ["reward.parts", 'Did you mean "format"?']),
     ("reward.parts={correct:2,format:1}", ["+reward.parts.format=…"]),
-    ("reward.parts={correct:2,overlong:1}", ['no part "overlong"', "correct, format, function"]),
+    ("reward.parts={correct:2,overlong:1}", ['no part "overlong"', "correct, format, countdown, function"]),
     ("reward.parts=[a]", ["reward.parts=[a]", "names, each with a finite number"]),
     ("~reward.parts.short", ["reward.parts has no 'short'"]),
     ("~reward.parts.correct=3", ["the value is 1.0", "Write ~reward.parts.correct."]),

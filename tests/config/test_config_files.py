@@ -19,12 +19,13 @@ CHOICES = sorted((file.parent.name, file.stem) for file in CONF.glob("*/*.yaml")
 OWN_JOBS = ("experiment", "debug")  # these set keys of many groups
 # choices that want something from the user, and what a user would give
 GIVEN = {("reward", "custom"): ["reward.function=my_rewards:short_answers"]}
-TOGETHER = ("parts",)  # explained together, above the heading
+TOGETHER = ("parts", "sets")  # explained together, above the heading
 TOLD_APART = {"data": {"train_size", "eval_size"}, "prompt": {"template", "system", "chat", "stop"}}  # differ by file
 FIELD = re.compile(r"^ *(?:- override /)?([\w./]+): *(.*)$")
 # what a comment must hold: the name of a paper or library whose value it gives, or that there is no such value
 SOURCE = re.compile(
-    r"\b(DeepSeekMath|DeepSeek-R1|Dr\. GRPO|DAPO|GSPO|MiniMax-M1|RLOO|oat|verl|TRL|no paper|the papers|ours|our choice)\b",
+    r"\b(DeepSeekMath|DeepSeek-R1|Dr\. GRPO|DAPO|GSPO|MiniMax-M1|RLOO|oat|verl|TRL"
+    r"|TinyZero|open-r1|Unsloth|rasbt|tinker|LoRA Without Regret|no paper|the papers|ours|our choice)\b",
     re.IGNORECASE,
 )
 

@@ -19,7 +19,7 @@ def test_oat_zero_7b_by_hand():
     assert counts.rows == 8_523 and counts.epochs == pytest.approx(38_400 / 8_523) and counts.seen == 8_523
     assert counts.training_tokens == 307_200 * 3000
     # before steps 0, 16, …, 288, and after the last: 19 + 1
-    assert (counts.evaluations, counts.held_out, counts.evaluated) == (20, 500, 500)
+    assert (counts.evaluations, counts.held_out, counts.held_out_known, counts.evaluated) == (20, 500, True, 500)
     assert counts.evaluation_tokens == 20 * 500 * 3000
     assert "can act in all but the first" in counts.clip
 
@@ -52,6 +52,20 @@ def test_sizes_of_sets(tmp_path):
     assert unknown.rows is None and unknown.epochs is None and "not known before it is loaded" in unknown.rows_from
     gone = happens(compose(["data=jsonl", "data.train.path=gone.jsonl"]))
     assert gone.rows is None and "not here" in gone.rows_from
+
+
+def test_several_sets_are_counted_together(tmp_path):
+    suite = happens(compose(["data=math_12k", "max_new_tokens=3000", "evaluation=dr_grpo_suite"]))
+    assert suite.held_out == 30 + 83 + 500 + 272 + 675 == suite.evaluated and suite.held_out_known
+    few = happens(compose(["data=math_12k", "evaluation=dr_grpo_suite", "evaluation.questions=50"]))
+    assert few.held_out == 30 + 4 * 50
+    other = happens(compose(["data=hub", "data.train.hub_id=some/set", "data.eval.hub_id=some/set", "evaluation.questions=70"]))
+    assert other.held_out == 70 and not other.held_out_known
+
+
+def test_filters_leave_a_number_that_is_not_known():
+    counts = happens(compose(["data=math_12k", "data.levels=[3,4,5]"]))
+    assert counts.rows is None and "fewer than 12,000" in counts.rows_from and "data.levels" in counts.rows_from
 
 
 def test_groups_without_variance_by_counting():

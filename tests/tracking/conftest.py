@@ -21,11 +21,14 @@ from grpo_runner.tracking.local import PICTURES
 
 REFERENCES = ("grpo", "dr_grpo", "rloo")
 
-_TABLE = schema.SourceConfig(path=None, hub_id=None, hub_config=None, split="train")
+_TABLE = schema.SourceConfig(
+    path=None, hub_id=None, hub_config=None, split="train", revision=None, question_column=None, answer_column=None
+)
 BASE = schema.RunConfig(
     model=schema.ModelConfig(path="embedded", revision=None, gradient_checkpointing=False, quantize="none", attn_implementation="auto"),
     data=schema.DataConfig(
         kind="arithmetic", train=_TABLE, eval=_TABLE, question_column="q", answer_column="a", answer_pattern=None, unreadable_gold="error",
+        levels=(), level_column="level", max_question_characters=None,
         train_size=None, eval_size=None, short_batch="wrap", small_set="wrap", max_prompt_tokens=64, long_prompt="drop",
     ),
     prompt=schema.PromptConfig(template="{{question}}", system=None, chat=False, stop=()),
@@ -46,7 +49,7 @@ BASE = schema.RunConfig(
     ),
     rollout=schema.RolloutConfig(engine="native", top_p=1.0, top_k=0, batch_rows=64, merge_lora=True, ahead=False, dynamic_sampling=0, when_short="smaller", importance="none", importance_cap=None, vllm_python=None, vllm_memory=0.5),
     evaluation=schema.EvaluationConfig(
-        every=2, questions=4, samples=2, greedy=True, temperature=1.0, top_p=1.0, max_new_tokens=None
+        every=2, sets={}, questions=4, samples=2, greedy=True, temperature=1.0, top_p=1.0, max_new_tokens=None
     ),
     tracking=schema.TrackingConfig(
         wandb="offline", project="grpo_runner_tests", entity=None, group=None, tags=("a", "b"), completions_every=2, probe_every=0,

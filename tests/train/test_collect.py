@@ -17,9 +17,9 @@ from grpo_runner import compose, run
 from grpo_runner.data import order
 from grpo_runner.errors import InputError
 from grpo_runner.parallel import Ranks
+from grpo_runner.prompts import token_texts
 from grpo_runner.rollout import ENGINES, NativeEngine
 from grpo_runner.train import ahead, collect
-from grpo_runner.train.build import token_texts
 from grpo_runner.types import Completion, Finish, Group, Question, Reward, Status, Verdict
 from tests.helpers import changed
 

@@ -13,14 +13,16 @@ import jinja2
 import jinja2.meta
 from jinja2.sandbox import SandboxedEnvironment
 
-from .errors import InputError, nearest
-from .schema import PromptConfig
-from .types import Question
+from ..errors import InputError, nearest
+from ..schema import PromptConfig
+from ..types import Question
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 _TEXT_PROMPTS = "prompt=qwen_math, r1, deepseek_math or none"
+# what becomes of a prompt above data.max_prompt_tokens, by data.long_prompt
+LONG = {"drop": "left out", "truncate_left": "cut at the beginning of the question", "error": "refused, with the run"}
 
 
 class Prompter:
@@ -30,7 +32,7 @@ class Prompter:
         self.tokenizer = tokenizer
         # some tokenizers (GPT-2's) use one id for both: then it says nothing
         self.unknown_id = tokenizer.unk_token_id if tokenizer.unk_token_id != tokenizer.bos_token_id else None
-        self._config = config
+        self.config = config
         self._template = _compile(config.template)
         if config.system is not None and not config.chat:
             raise InputError(
@@ -43,6 +45,12 @@ class Prompter:
             )
         self.text(Question("probe", "1+1=?", "2"))  # a template that fails should fail before anything is loaded
 
+    @property
+    def adds_bos(self) -> bool:
+        """Whether the tokenizer puts its BOS in front of a text."""
+        bare, full = (self._ids("1", add_special_tokens=special) for special in (False, True))
+        return self.tokenizer.bos_token_id in _front(full, bare)
+
     def text(self, question: Question) -> str:
         """The whole prompt as text, with the special tokens that the template writes itself."""
         try:
@@ -50,11 +58,11 @@ class Prompter:
         except Exception as error:  # a template is the user's program and may fail in any way
             raise InputError(f"prompt.template fails: {type(error).__name__}: {_first_line(error)}") from error
         _check_utf8(content)
-        if not self._config.chat:
+        if not self.config.chat:
             return content
         messages = [{"role": "user", "content": content}]
-        if self._config.system is not None:
-            messages.insert(0, {"role": "system", "content": self._config.system})
+        if self.config.system is not None:
+            messages.insert(0, {"role": "system", "content": self.config.system})
         try:
             return str(self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
         except Exception as error:  # likewise, of the model's author: some raise on a system message
@@ -108,7 +116,7 @@ def fit(
                 )
             if long_prompt == "drop":
                 continue
-            ids = _cut(question, prompter, max_prompt_tokens)
+            ids = prompter.encode(shortened(question, prompter, max_prompt_tokens))
         unknown += prompter.unknown_id in ids
         kept.append(question)
         prompt_ids[question.id] = ids
@@ -119,10 +127,9 @@ def fit(
         )
     notes = []
     if long:
-        done = "left out" if long_prompt == "drop" else "cut at the beginning of the question"
         notes.append(
             f"{long} of {len(questions)} prompts are longer than {max_prompt_tokens} tokens (the longest: {longest}) "
-            f"and were {done} (data.long_prompt={long_prompt})."
+            f"and were {LONG[long_prompt]} (data.long_prompt={long_prompt})."
         )
     if unknown:
         notes.append(
@@ -131,23 +138,26 @@ def fit(
     return tuple(kept), prompt_ids, " ".join(notes) or None
 
 
-def _cut(question: Question, prompter: Prompter, limit: int) -> tuple[int, ...]:
-    """The ids of the prompt with the fewest characters taken off the question's beginning, by bisection."""
+def shortened(question: Question, prompter: Prompter, limit: int) -> Question:
+    """The question with the fewest characters taken off its beginning that let the prompt fit, by bisection.
 
-    def cut(characters: int) -> tuple[int, ...]:
-        return prompter.encode(replace(question, text=question.text[characters:]))
+    Raises InputError when the template alone is over the limit.
+    """
+
+    def cut(characters: int) -> Question:
+        return replace(question, text=question.text[characters:])
 
     fails, fits = 0, len(question.text)
     best = cut(fits)
-    if len(best) > limit:
+    if (least := len(prompter.encode(best))) > limit:
         raise InputError(
-            f"data.max_prompt_tokens={limit} is less than the prompt template alone, which takes {len(best)} tokens."
+            f"data.max_prompt_tokens={limit} is less than the prompt template alone, which takes {least} tokens."
         )
     while fits - fails > 1:
         middle = (fails + fits) // 2
-        ids = cut(middle)
-        if len(ids) <= limit:
-            fits, best = middle, ids
+        shorter = cut(middle)
+        if len(prompter.encode(shorter)) <= limit:
+            fits, best = middle, shorter
         else:
             fails = middle
     return best

@@ -1,22 +1,25 @@
 """Prompts: the published templates to the letter, exactly one BOS, chat templates, and the rules for long prompts."""
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 from pydantic import TypeAdapter, ValidationError
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from grpo_runner.data import countdown
 from grpo_runner.errors import InputError
 from grpo_runner.prompts import Prompter, fit
 from grpo_runner.schema import PromptConfig
 from grpo_runner.types import Question
+from tests.made_tokenizers import BOS, CHATML, EOS, tokenizer
 
-CONF = Path(__file__).parents[1] / "conf" / "prompt"
+CONF = Path(__file__).parents[2] / "conf" / "prompt"
 Q = Question("q", "1+1=?", "2")
-BOS, EOS = 256, 257
 
 CHAT = (
     "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}\n{% endfor %}"
@@ -26,26 +29,6 @@ CHAT_WITH_BOS = "{{ bos_token }}" + CHAT
 CHAT_WITHOUT_SYSTEM = (
     "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}" + CHAT
 )
-
-
-def tokenizer(front="", behind="", chat=None, bos="<s>"):
-    """A real byte-level tokenizer (ids 0..255 are bytes) that puts tokens in front of and behind a text.
-
-    There is no pad token, as with many base models.
-    """
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    inner = Tokenizer(models.BPE(vocab={letter: i for i, letter in enumerate(letters)}, merges=[]))
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    inner.decoder = decoders.ByteLevel()
-    inner.add_special_tokens([bos or "<s>", "</s>"])
-    special = [(token, inner.token_to_id(token)) for token in (bos or "<s>", "</s>")]
-    inner.post_processor = processors.TemplateProcessing(
-        single=f"{front} $A {behind}".strip(), pair="$A $B", special_tokens=special
-    )
-    made = PreTrainedTokenizerFast(tokenizer_object=inner, bos_token=bos, eos_token="</s>")
-    made.chat_template = chat
-    assert made.pad_token is None
-    return made
 
 
 def config(template="{{ question }}", system=None, chat=False, stop=()):
@@ -66,33 +49,48 @@ def refused(*args):
 
 # templates
 
-BOXED = "1+1=?\nPlease reason step by step, and put your final answer within \\boxed{}."
-GOLDEN = {
-    "tiny": "1+1=?",
-    "none": "1+1=?",
-    "qwen_math": (
-        "<|im_start|>system\nPlease reason step by step, and put your final answer within \\boxed{}.<|im_end|>\n"
-        "<|im_start|>user\n1+1=?<|im_end|>\n<|im_start|>assistant\n"
-    ),
-    "r1": (
-        "A conversation between User and Assistant. The User asks a question, and the Assistant solves it. The "
-        "Assistant first thinks about the reasoning process in the mind and then provides the User with the answer. "
-        "The reasoning process is enclosed within <think> </think> and answer is enclosed within <answer> </answer> "
-        "tags, respectively, i.e., <think> reasoning process here </think> <answer> answer here </answer>.\n"
-        "User: 1+1=?\nAssistant: <think>"
-    ),
-    "deepseek_math": f"User: {BOXED}\n\nAssistant:",
-    "chat_boxed": f"<|user|>{BOXED}\n<|assistant|>",
-}
+GOLDEN = Path(__file__).parents[1] / "golden" / "prompts"
+ASKED = {"tinyzero": Question("q", "Using the numbers [19, 36, 55, 7], create an equation that equals 65.", "65")}
+NAMES = sorted(path.stem for path in CONF.glob("*.yaml"))
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in CONF.glob("*.yaml")))
+def rendered(name, **changed):
+    """The prompt of a choice of conf/prompt, as bytes, for its fixed question and the chat template of Qwen2.5."""
+    prompter = Prompter(replace(preset(name), **changed), tokenizer(chat=CHATML))
+    return prompter.text(ASKED.get(name, Q)).encode()
+
+
+def golden(name):
+    """The same prompt, written by hand after the published source."""
+    return (GOLDEN / f"{name}.txt").read_bytes()
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_preset_gives_the_published_prompt(name):
-    assert Prompter(preset(name), tokenizer(chat=CHAT)).text(Q) == GOLDEN[name]
+    assert rendered(name) == golden(name)
 
 
-def test_only_r1_stops_at_a_string():
-    assert {name: preset(name).stop for name in GOLDEN} == dict.fromkeys(GOLDEN, ()) | {"r1": ("</answer>",)}
+def test_every_golden_prompt_belongs_to_a_preset():
+    assert sorted(path.stem for path in GOLDEN.glob("*.txt")) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_changed_byte_is_seen(name):
+    """Negative control: white space at an end, where YAML and jinja2 are apt to lose it."""
+    template = preset(name).template
+    assert rendered(name, template=template + "\n") != golden(name)
+    assert rendered(name, template=" " + template) != golden(name)
+
+
+def test_where_an_answer_ends():
+    assert {name: preset(name).stop for name in NAMES} == dict.fromkeys(NAMES, ()) | {"r1": ("</answer>",)}
+
+
+def test_tinyzero_goes_around_the_questions_of_the_generator():
+    """The source writes the numbers and the target into one sentence; here data=countdown makes that sentence."""
+    [question] = countdown.questions("train", 0, 1)
+    sentence = r"Using the numbers \[\d+(, \d+)+\], create an equation that equals \d+\."
+    assert re.fullmatch(sentence, question.text) and re.fullmatch(sentence, ASKED["tinyzero"].text)
 
 
 def test_a_question_is_data_not_a_template():

@@ -1,0 +1,156 @@
+"""`data contamination`: how many questions of each evaluation set are also in the training set. No torch, no model.
+
+The rules are those of data/overlap.py; what is held against what is said by the same overrides as for a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from .data.overlap import Match, Overlap
+    from .schema import RunConfig
+    from .types import Question
+
+USAGE = """\
+data contamination [OVERRIDE …]       hold the training questions of a run against its evaluation sets:
+                                      data=… evaluation=… and any other override of a run
+        [--json FILE]                 write all matches
+
+same: the same text but for white space, case and end marks. close: at least half of the question's 8-grams
+(eight words in a row) are in one training question. some: at least one 8-gram, but less than half.
+Exit code 0, whatever is found; 2 for what you can mend."""
+_EXAMPLES, _SHOWN = 3, 160  # matches of a kind, and characters of a question
+
+
+def data(words: Sequence[str], console: Console | None = None) -> int:
+    """Answer the words after `data`; gives the exit code. Raises InputError in a few lines for what a user can mend."""
+    from .lessons.show import Screen
+
+    console = console or Screen()
+    if {"-h", "--help"} & set(words):
+        console.print(USAGE, soft_wrap=True)
+        return 0
+    if not words or words[0] != "contamination":
+        asked = f' and not "{words[0]}".{nearest(words[0], ["contamination"])}' if words else "."
+        raise InputError(f"The verb data takes the word contamination{asked}\nAll that it takes: data --help")
+    overrides, file = _words(words[1:])
+    from .config import compose
+
+    config = compose(overrides)
+    with _at_work(console):
+        train, sets = questions(config)
+        from .data.overlap import overlaps
+
+        found = overlaps(train, sets)
+    _show(console, len(train), found)
+    if file is not None:
+        from .files import write_json
+
+        write_json(file, _as_json(len(train), found))
+        console.print(f"\n{file}: all matches", soft_wrap=True)
+    return 0
+
+
+def questions(config: RunConfig) -> tuple[tuple[Question, ...], Mapping[str, tuple[Question, ...]]]:
+    """The training questions of a run, and those of each set that it could be evaluated on, data.eval among them.
+
+    Read as a run reads them. A data.eval without a source is left out where evaluation.sets names sets.
+    """
+    from .data import held_out, load
+    from .reward import unreadable
+
+    source = config.data.eval
+    has_eval = config.data.kind != "table" or source.path is not None or source.hub_id is not None
+    loaded = load(config.data, config.seed, unreadable, evaluated=has_eval or not config.evaluation.sets)
+    sets = {"data.eval": loaded.eval} if loaded.eval else {}
+    for name, one in config.evaluation.sets.items():
+        sets[name] = held_out(config.data, name, one, unreadable)
+    return loaded.train, sets
+
+
+def _words(words: Sequence[str]) -> tuple[list[str], Path | None]:
+    """Overrides, and the file of --json."""
+    overrides: list[str] = []
+    file: Path | None = None
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        flag, equals, value = word.partition("=")
+        if flag == "--json":
+            if not equals and not rest:
+                raise InputError("--json needs the name of a file.")
+            file = Path(value if equals else rest.pop(0))
+            if not file.parent.is_dir():
+                raise InputError(f"--json {file}: there is no folder {file.parent}.")
+        elif word.startswith("-"):
+            raise InputError(f'data contamination has no "{flag}".{nearest(flag, ["--json", "--help"])}')
+        elif not equals and not word.startswith("~"):
+            raise InputError(f'"{word}" is not an override: write key=value. All that it takes: data --help')
+        else:
+            overrides.append(word)
+    return overrides, file
+
+
+@contextmanager
+def _at_work(console: Console) -> Iterator[None]:
+    """A sign of life while questions are read and compared, where stdout is a terminal."""
+    if not console.is_terminal:
+        yield
+        return
+    with console.status("reading and comparing questions"):
+        yield
+
+
+def _show(console: Console, trained: int, found: Sequence[Overlap]) -> None:
+    from .lessons.show import one_line, put, table
+
+    made = table("evaluation set", "questions", "same text", "close", "some 8-grams")
+    for one in found:
+        counts = (one.questions, len(one.same), len(one.close), len(one.some))
+        made.add_row(one.name, *(f"{count:,}" for count in counts))
+    console.print(f"{trained:,} training questions")
+    put(console, made)
+    for one in found:
+        for kind, matches in (("same", one.same), ("close", one.close)):
+            for match in matches[:_EXAMPLES]:
+                console.print(f"\n{one.name}: {kind}, {match.share:.0%} of the 8-grams", soft_wrap=True)
+                for question in (match.question, match.trained):
+                    console.print(f"  {one_line(question.id)}: {_cut(one_line(question.text))}", soft_wrap=True)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 2] + " …"
+
+
+def _as_json(trained: int, found: Sequence[Overlap]) -> dict[str, Any]:
+    sets = {
+        one.name: {
+            "questions": one.questions,
+            "same": _matches(one.same),
+            "close": _matches(one.close),
+            "some": _matches(one.some),
+        }
+        for one in found
+    }
+    return {"training_questions": trained, "sets": sets}
+
+
+def _matches(matches: Sequence[Match]) -> list[dict[str, Any]]:
+    return [
+        {
+            "question_id": match.question.id,
+            "training_id": match.trained.id,
+            "share": round(match.share, 4),
+            "question": match.question.text,
+            "training_question": match.trained.text,
+        }
+        for match in matches
+    ]

@@ -1,0 +1,116 @@
+"""`evaluate`: how good a model is, or what a run made of it, on sets of held-out questions, with intervals.
+
+Answers are kept as they come, so that the same command goes on where it stopped. This module asks the others in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .words import USAGE, Wanted, read
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["evaluate"]
+
+
+def evaluate(words: Sequence[str], console: Console | None = None) -> int:
+    """Answer the words after `evaluate`; gives the exit code, 0. Raises RunnerError for what a user can mend.
+
+    console: where to, stdout by default.
+    """
+    from ..lessons.show import Screen
+
+    wanted = read(words)
+    console = console or Screen()
+    if wanted is None:
+        console.print(USAGE, soft_wrap=True)
+        return 0
+    from .. import parallel
+    from ..errors import InputError
+
+    if parallel.world() > 1:
+        raise InputError("evaluate runs in one process, not under torchrun. On a large GPU take rollout=vllm.")
+    _evaluate(wanted, console)
+    return 0
+
+
+def _evaluate(wanted: Wanted, console: Console) -> None:
+    from ..errors import Interrupted
+    from ..files import write_atomic
+    from ..grading.progress import bar
+    from ..tracking import quiet_libraries
+    from .graders import own, policies, regrade
+    from .published import compare, figures
+    from .results import ANSWERS, CURVE, evaluated, write
+    from .show import show
+    from .targets import targets
+
+    published = figures(wanted.against)
+    found = targets(wanted)
+    config = found[0].config
+    others = policies(wanted.also, config)
+    folder = wanted.output or Path("outputs") / "evaluations" / _folder_name(wanted)
+    quiet_libraries()
+    from .runner import answer_all, questions_of
+
+    sets = questions_of(config)
+    with _locked(folder):
+        total = len(found) * sum(map(len, sets.values()))
+        try:
+            with bar(total, "evaluating", "answers") as shown:
+                answered = list(answer_all(found, sets, folder / ANSWERS, shown))
+        except KeyboardInterrupt:
+            raise Interrupted(f"Stopped; the answers so far are in {folder}.\nThe same command goes on.") from None
+        graders = [
+            {name: own(one.records) if policy is None else regrade(one.records, policy, config) for name, policy in
+             {"own": None, **others}.items()} if others else {}
+            for one in answered
+        ]  # fmt: skip
+        results = evaluated(answered, graders)
+        compared = [line for one in results for line in compare(published, one.name, one.summary)]
+        write(folder, results, compared)
+        from .curve import curve, has_curve
+
+        if has_curve(results):
+            write_atomic(folder / CURVE, curve(results))
+        show(console, results, compared, folder)
+
+
+def _folder_name(wanted: Wanted) -> str:
+    """A name after the command, so that the same command finds the same folder; steps, graders and so on are not in it."""
+    from ..config import label
+
+    runs = "+".join(folder.name for folder in wanted.adapters)
+    return label([*wanted.overrides, *([f"adapter={runs}"] if runs else [])])
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One process at a time. What was made for nothing goes again."""
+    from filelock import FileLock, Timeout
+
+    from ..errors import BusyError
+    from ..files import disk_errors
+
+    made = [one for one in (folder, *folder.parents) if not one.exists()]
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / ".lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise BusyError(f"{folder}: another process is evaluating into it.") from None
+    try:
+        yield
+    finally:
+        lock.release()
+        with suppress(OSError):
+            (folder / ".lock").unlink()
+        for one in made:
+            with suppress(OSError):
+                one.rmdir()
