@@ -106,7 +106,7 @@ def read_folder(folder: Path) -> Sizes | None:
 
 
 def bytes_a_token(config: Any, item: int, packed: bool, checkpointing: bool) -> int:
-    """What a token keeps for the backward pass, in bytes. config: Sizes, or a model's configuration as transformers has it.
+    """What a token keeps for the backward pass, in bytes. config: Sizes, or a model's own as transformers has it.
 
     A packed layer keeps, in numbers of the model's type, its two sums and two normed inputs (4 h), q, k and v, what was
     attended, and gate and up (2 f); transformers' and PEFT's layers about twice that. With gradient checkpointing a
@@ -124,8 +124,8 @@ def bytes_a_token(config: Any, item: int, packed: bool, checkpointing: bool) -> 
 
 
 def automatic(free: int, kept: int, kind: str, dropout: bool = False) -> int:
-    """Tokens of a micro-batch under `optim.microbatch_tokens=auto`: what `free` bytes hold, at least 256 and at most what
-    still brings speed. kept: bytes that a token keeps, as much again with LoRA's dropout; kind: of the device.
+    """Tokens of a micro-batch under `optim.microbatch_tokens=auto`: what `free` bytes hold, at least 256 and at most
+    what still brings speed. kept: bytes that a token keeps, as much again with LoRA's dropout; kind: of the device.
     """
     most = MOST.get(kind, 8192)
     if kind == "cpu":

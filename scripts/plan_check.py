@@ -2,8 +2,8 @@
 """What `plan` predicts of a CPU run's memory beside the measured peak: plan_check.py [--smollm2 FOLDER] [--only NAME]
 
 Each case is a run of two steps in a process of its own, whose high-water mark is read from /proc (Linux); its grading
-processes are not in it. `libraries` is a process that only imports what a run imports. Exits 1 where a prediction is more
-than 20 % off. FOLDER: SmolLM2-135M as a Hugging Face folder; without it those cases are left out.
+processes are not in it. `libraries` is a process that only imports what a run imports. Exits 1 where a prediction is
+more than 20 % off. FOLDER: SmolLM2-135M as a Hugging Face folder; without it those cases are left out.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ CASES = (
     Case("embedded, all weights", ("lora=off", "optim=full_finetune"), 14),
     Case("SmolLM2, 4 × 8 × 64, float32", (*SMOLLM2,), 70, "smollm2"),
     Case("SmolLM2, 4 × 8 × 64, bfloat16", (*SMOLLM2, "dtype=bfloat16"), 70, "smollm2"),
-    Case("SmolLM2, 8 × 16 × 128, float32", (*SMOLLM2, "questions_per_step=8", "group_size=16", "max_new_tokens=128"), 70,
-         "smollm2"),
+    Case("SmolLM2, 8 × 16 × 128, float32",
+         (*SMOLLM2, "questions_per_step=8", "group_size=16", "max_new_tokens=128"), 70, "smollm2"),
     Case("SmolLM2, all weights, float32", (*SMOLLM2, "lora=off", "optim=full_finetune"), 70, "smollm2"),
 )  # fmt: skip
 
@@ -109,14 +109,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     cases = [case for case in CASES if asked.only in case.name and (asked.smollm2 or not case.model)]
     print("| case | predicted, MiB | measured, MiB | off by |\n| --- | ---: | ---: | ---: |")
-    found = libraries()
-    print(f"| libraries alone | {needs.LIBRARIES / MIB:.0f} | {found / MIB:.0f} | {needs.LIBRARIES / found - 1:+.1%} |", flush=True)
+    print(_row("libraries alone", needs.LIBRARIES, libraries()), flush=True)
     far = False
     for case in cases:
         told, found = predicted(case, asked.smollm2), measured(case, asked.smollm2)
         far |= abs(told / found - 1) > BOUND
-        print(f"| {case.name} | {told / MIB:.0f} | {found / MIB:.0f} | {told / found - 1:+.1%} |", flush=True)
+        print(_row(case.name, told, found), flush=True)
     return int(far)
+
+
+def _row(name: str, told: int, found: int) -> str:
+    return f"| {name} | {told / MIB:.0f} | {found / MIB:.0f} | {told / found - 1:+.1%} |"
 
 
 if __name__ == "__main__":

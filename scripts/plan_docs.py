@@ -57,15 +57,15 @@ it needs, what will bite. `plan --help` has its flags.
   (`docs/facts.csv` where the preset has facts), what the overrides change against the preset, and where a library's
   convention departs from the paper's formula.
 - **What it needs** is worked out from the model's sizes (`planning/models.json`, or a local folder's config.json) by
-  `planning/needs.py`, with every answer as long as it may be; `optim.microbatch_tokens=auto` takes what is free, so that the
-  update is shown with the micro-batch that each device allows. On a CPU the figure is held to measured peaks within 20 %
-  (below, and in `tests/planning/test_measured.py`). On GPUs nothing was measured. The last line of each table says "no" where
-  even a single answer at a time does not fit, and what to change first is said below it.
-- **Time** is only told where it was measured: `plan --calibrate` makes two steps of the run, and keeps tokens a second in the
-  user's cache (`~/.cache/grpo_runner/speed.json`) for later plans of such runs on that machine.
+  `planning/needs.py`, with every answer as long as it may be; `optim.microbatch_tokens=auto` takes what is free,
+  so that the update is shown with the micro-batch that each device allows. On a CPU the figure is held to measured
+  peaks within 20 % (below, and in `tests/planning/test_measured.py`). On GPUs nothing was measured. The last line says
+  "no" where even a single answer at a time does not fit, and what to change first is said below it.
+- **Time** is only told where it was measured: `plan --calibrate` makes two steps of the run, and keeps tokens a second
+  in the user's cache (`~/.cache/grpo_runner/speed.json`) for later plans of such runs on that machine.
 - **What will bite** is what `advice.py` tells every run, and complaints in other trainers' issues, each with its key.
 
-The figures below are of a machine with {MEMORY // GB} GB of memory; this page is written by `python scripts/plan_docs.py`.
+Below, the machine has {MEMORY // GB} GB of memory; `python scripts/plan_docs.py` writes this page.
 """
 AFTER = """\
 ## Predicted and measured memory
@@ -112,11 +112,13 @@ def measure() -> str:
         seconds = []
         for _ in range(RUNS):
             began = time.perf_counter()
-            subprocess.run([sys.executable, "-m", "grpo_runner", *words], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+            command = [sys.executable, "-m", "grpo_runner", *words]
+            subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
             seconds.append(time.perf_counter() - began)
         spread = f"{statistics.median(seconds):.2f} ({min(seconds):.2f}–{max(seconds):.2f})"
         rows.append(f"| `python -m grpo_runner {' '.join(words)}` | {spread} | {RUNS} |")
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    git = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(git, cwd=ROOT, capture_output=True, text=True).stdout.strip()
     head = "| command | seconds, median (least–most) | runs |\n| --- | --- | ---: |\n"
     load = f"load {os.getloadavg()[0]:.1f} before"
     said = f"\n\n`python scripts/plan_docs.py --times`, commit {commit}, {os.cpu_count()} cores, {load}.\n"

@@ -1,7 +1,7 @@
 """What will bite: settings that work and that people have come to regret, each with the key that changes it.
 
-Pure functions of a RunConfig; what `advice.py` tells every run stands before them. The cases are complaints in the issues
-of other trainers, and tables of papers: each says its source.
+Pure functions of a RunConfig; what `advice.py` tells every run stands before them. The cases are complaints in the
+issues of other trainers, and tables of papers: each says its source.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def bites(config: RunConfig, success: float | None = None) -> list[Bite]:
 
 
 def _key_in(text: str) -> str:
-    """The key that a sentence is about: the first that is given a value or has a dot, else the first word that is one."""
+    """The key that a sentence is about: the first that is given a value or has a dot, else the first word."""
     known = set(keys())
     found = [(word, after) for word, after in re.findall(r"([a-z_]+(?:\.[a-z_]+)*)(=?)", text) if word in known]
     named = [word for word, after in found if after or "." in word]
@@ -67,8 +67,8 @@ def _short_budget(given: Given) -> Iterator[Bite]:
     if _real(config) and config.max_new_tokens < 256:
         yield Bite(
             "max_new_tokens",
-            f"max_new_tokens={config.max_new_tokens}: a worked answer to a mathematics question seldom ends within it, and a "
-            f"truncated one earns {'nothing' if config.reward.truncated == 'zero' else 'what its text is worth'}.",
+            f"max_new_tokens={config.max_new_tokens}: a worked answer to a mathematics question seldom ends within it, "
+            f"and a truncated one earns {'nothing' if config.reward.truncated == 'zero' else 'what its text is worth'}.",
             "TRL #5697, #6220: a small default length ends training without a word",
         )
 
@@ -90,8 +90,8 @@ def _long_template(given: Given) -> Iterator[Bite]:
     if _real(config) and about >= config.data.max_prompt_tokens // 2:
         yield Bite(
             "data.max_prompt_tokens",
-            f"data.max_prompt_tokens={config.data.max_prompt_tokens}: the template alone takes about {about} of them, and "
-            f"longer prompts are {_LONG[config.data.long_prompt]}.",
+            f"data.max_prompt_tokens={config.data.max_prompt_tokens}: the template alone takes about {about} of them, "
+            f"and longer prompts are {_LONG[config.data.long_prompt]}.",
             "TRL #3569, #4358; verl filters none by default",
         )
 
@@ -128,7 +128,8 @@ def _noisy_evaluation(given: Given) -> Iterator[Bite]:
         if count < 100:
             yield Bite(
                 "evaluation.questions",
-                f"{name}: {count} questions, so that an accuracy near 50 % is known to ± {98 / count**0.5:.0f} points (95 %).",
+                f"{name}: {count} questions, so that an accuracy near 50 % is known to ± {98 / count**0.5:.0f} points "
+                "(95 %).",
                 "binomial; open-instruct #648: run-to-run change",
             )
 
@@ -141,8 +142,8 @@ def _adapter_rate(given: Given) -> Iterator[Bite]:
     if config.lora.enabled and config.optim.lr < 1e-5:
         yield Bite(
             "optim.lr",
-            f"optim.lr={config.optim.lr:g} is a rate for all weights; an adapter hardly moves at it. It wants about ten "
-            f"times the rate of full fine-tuning: optim.lr={10 * config.optim.lr:g} or more.",
+            f"optim.lr={config.optim.lr:g} is a rate for all weights; an adapter hardly moves at it. It wants about "
+            f"ten times the rate of full fine-tuning: optim.lr={10 * config.optim.lr:g} or more.",
             "LoRA Without Regret: 10 times; TRL #2872: LoRA learns less or not at all",
         )
 
@@ -152,8 +153,8 @@ def _full_rate(given: Given) -> Iterator[Bite]:
     if not config.lora.enabled and 5e-6 < config.optim.lr < 1e-4:
         yield Bite(
             "optim.lr",
-            f"optim.lr={config.optim.lr:g} for all weights: the papers use 1e-6. At 2e-5 open-r1's demo is reported to fall "
-            "from 55.4 to 18.2 on MATH-500.",
+            f"optim.lr={config.optim.lr:g} for all weights: the papers use 1e-6. At 2e-5 open-r1's demo is reported to "
+            "fall from 55.4 to 18.2 on MATH-500.",
             "open-r1 #538",
         )
 
@@ -163,8 +164,8 @@ def _other_constant(given: Given) -> Iterator[Bite]:
     if norm.kind == "constant" and norm.divisor is not None and norm.divisor != budget:
         yield Bite(
             "loss_norm.divisor",
-            f"loss_norm.divisor={norm.divisor:g} with max_new_tokens={budget}: the constant scales the gradient as a rate "
-            f"would, here by {budget / norm.divisor:.3g} against the paper's code.",
+            f"loss_norm.divisor={norm.divisor:g} with max_new_tokens={budget}: the constant scales the gradient as a "
+            f"rate would, here by {budget / norm.divisor:.3g} against the paper's code.",
             "verl #990; SkyRL #133",
         )
 
@@ -172,12 +173,13 @@ def _other_constant(given: Given) -> Iterator[Bite]:
 def _uneven_parts(given: Given) -> Iterator[Bite]:
     config = given.config
     parts, kind = config.optim.updates_per_rollout, config.optim.minibatch
-    count = {"response": config.questions_per_step * config.group_size.value, "group": config.questions_per_step}.get(kind)
+    questions = config.questions_per_step
+    count = {"response": questions * config.group_size.value, "group": questions}.get(kind)
     if count is not None and count % parts:
         yield Bite(
             "optim.updates_per_rollout",
-            f"optim.updates_per_rollout={parts} does not divide the {count} {kind}s of a step: optimizer steps are of unequal "
-            "size, and each is a mean over its own.",
+            f"optim.updates_per_rollout={parts} does not divide the {count} {kind}s of a step: optimizer steps are of "
+            "unequal size, and each is a mean over its own.",
             "TRL #2858, #3020; open-r1 #249",
         )
 

@@ -1,4 +1,4 @@
-"""What a run needs on a device of some size: the parts of `needs.py` from its keys, whether that fits, what to change."""
+"""What a run needs on a device: the parts of `needs.py` from its keys, whether that fits, what to change first."""
 
 from __future__ import annotations
 

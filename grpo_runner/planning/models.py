@@ -1,4 +1,4 @@
-"""The sizes of the model that a run names, without loading it: from the table shipped here, or a folder's config.json."""
+"""The sizes of the model that a run names, without loading it: from the table here, or a folder's config.json."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The memory of a step by part, worked out from sizes: what stays, what sampling adds, what the update adds. No torch.
 
-Counted are the tensors that the passes of `policy/` and `rollout/` make. On a CPU also the interpreter and its libraries,
-and what the allocator keeps of what was freed; both were measured (`scripts/plan_check.py` measures them again).
+Counted are the tensors that the passes of `policy/` and `rollout/` make. On a CPU also the interpreter and its
+libraries, and what the allocator keeps of what was freed: `LIBRARIES` and `KEPT_BACK`, first guesses that have not been
+measured yet (`scripts/plan_check.py` measures).
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class Work:
     rows, groups: answers decoded at once, and the questions they belong to; prompt, budget: tokens of a prompt, and of
     an answer. micro: tokens of one micro-batch of the update, in micro_rows answers. reference: a copy of what is
     trained stands beside it. merged: sampling adds the adapter into a copy of the linear layers. ahead: that copy stays
-    for the update. engine: native, transformers or vllm; share: bytes that vLLM takes. shared: gradients are summed over
-    several processes. kind: cpu or cuda.
+    for the update. engine: native, transformers or vllm; share: bytes that vLLM takes. shared: gradients are summed
+    over several processes. kind: cpu or cuda.
     """
 
     sizes: Sizes

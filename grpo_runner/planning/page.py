@@ -86,10 +86,10 @@ def _rows(console: Console, rows: dict[str, str]) -> None:
 
 
 def _happens(counts: Happens) -> dict[str, str]:
-    samples = counts.questions * counts.group_size
+    samples, size = counts.questions * counts.group_size, counts.group_size
     more = f"; up to {counts.rounds} times as many by dynamic sampling" if counts.rounds > 1 else ""
     rows = {
-        "rollouts": f"{counts.steps:,} of {counts.questions:,} questions × {counts.group_size} answers = {samples:,} each",
+        "rollouts": f"{counts.steps:,} of {counts.questions:,} questions × {size} answers = {samples:,} each",
         "samples": f"{counts.samples:,}{more}",
         "optimizer steps": f"{counts.optimizer_steps:,}, of {counts.responses:,g} responses each",
         "clip": counts.clip,
@@ -210,9 +210,9 @@ def _time(made: Made) -> str:
 def _estimate(found: Estimate) -> str:
     speed = found.speed
     return (
-        f"Time: about {_hours(found.least)} (answers of {speed.length:,.0f} tokens, as measured) to {_hours(found.most)} "
-        f"(of {speed.budget:,}, the most). An estimate, from {speed.rollout:,.0f} tokens a second sampled and "
-        f"{speed.update:,.0f} updated in one step on {speed.date}; lengths change as a run learns."
+        f"Time: about {_hours(found.least)} (answers of {speed.length:,.0f} tokens, as measured) to "
+        f"{_hours(found.most)} (of {speed.budget:,}, the most). An estimate, from {speed.rollout:,.0f} tokens a second "
+        f"sampled and {speed.update:,.0f} updated in one step on {speed.date}; lengths change as a run learns."
     )
 
 
@@ -229,4 +229,5 @@ def _bites(console: Console, made: Made) -> None:
     if not made.bites:
         console.print(Text("Nothing that is known here."))
     for bite in made.bites:
-        console.print(_item(Text.assemble(clean(bite.text), (f"  [{bite.key}] " if bite.key else "  ", "cyan"), (bite.source, "dim"))))
+        key = f"  [{bite.key}] " if bite.key else "  "
+        console.print(_item(Text.assemble(clean(bite.text), (key, "cyan"), (bite.source, "dim"))))

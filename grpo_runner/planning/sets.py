@@ -106,8 +106,8 @@ KNOWN_OVERLAPS = (
     (
         "gsm_8k",
         _is_gsm8k_test,
-        "oat's gsm_8k is the training and the test set of GSM8K together (8,792 = 7,473 + 1,319 rows, all 1,319 matched)",
-        "counted in understand-r1-zero, datasets/train/gsm_8k",
+        "oat's gsm_8k is the training and the test set of GSM8K together (8,792 = 7,473 + 1,319 rows)",
+        "counted in understand-r1-zero, datasets/train/gsm_8k: all 1,319 matched",
     ),
     (
         "math-12k",

@@ -30,8 +30,8 @@ STEPS = 2
 
 @dataclass(frozen=True)
 class Speed:
-    """Of the last of two timed steps. rollout, update: sampled tokens a second of sampling, and of all that follows it in
-    a step; length: mean tokens of an answer there; budget: the most they could have had; date: when it was measured.
+    """Of the last of two timed steps. rollout, update: sampled tokens a second of sampling, and of all that follows it
+    in a step; length: mean tokens of an answer there; budget: the most they could have had; date: when it was measured.
     """
 
     rollout: float
@@ -43,7 +43,7 @@ class Speed:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Hours of the whole run, evaluation included: with answers as long as were measured, and as long as they may be."""
+    """Hours of the whole run, evaluation included: with answers as long as measured, and as long as they may be."""
 
     least: float
     most: float
@@ -111,7 +111,7 @@ def of_row(row: dict[str, Any], budget: int, date: str) -> Speed:
 
 
 def by_text(questions: Sequence[str], golds: Sequence[object], completions: Sequence[str]) -> list[float]:
-    """The reward of the timed steps, a checksum: it differs from answer to answer, so that each has weight in the update."""
+    """The reward of the timed steps, a checksum: it differs from answer to answer, so that each has weight."""
     return [crc32(text.encode("utf-8", "replace")) / 2**32 for text in completions]
 
 
@@ -131,7 +131,11 @@ def calibrate(config: RunConfig, console: Console) -> Speed:
             steps=STEPS,
             run_dir=str(Path(name) / "run"),
             reward=replace(
-                config.reward, parts={"function": 1.0}, function=f"{__name__}:by_text", truncated="keep", overlong_buffer=None
+                config.reward,
+                parts={"function": 1.0},
+                function=f"{__name__}:by_text",
+                truncated="keep",
+                overlong_buffer=None,
             ),
             evaluation=replace(config.evaluation, every=0),
             tracking=replace(config.tracking, wandb="disabled", probe_every=0),

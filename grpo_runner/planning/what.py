@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -44,9 +44,13 @@ class What:
 
 
 def what(
-    config: RunConfig, preset: str = "", plain: RunConfig | None = None, facts: Sequence[Fact] = (), typed: Sequence[str] = ()
+    config: RunConfig,
+    preset: str = "",
+    plain: RunConfig | None = None,
+    facts: Iterable[Fact] = (),
+    typed: Sequence[str] = (),
 ) -> What:
-    """plain: the preset without the user's overrides; facts: its rows of docs/facts.csv; typed: keys that were typed."""
+    """plain: the preset without the user's overrides; facts: its rows of docs/facts.csv; typed: the keys typed."""
     known = {fact.key: fact for fact in facts}
     return What(
         preset=preset,
