@@ -18,8 +18,8 @@ class Happens:
 
     rounds: how many times as many answers dynamic sampling may ask for, 1 without it. responses: of one optimizer step.
     epochs: passes over the questions; seen: different questions that come up. evaluations: how often, 0 for never;
-    held_out, evaluated: questions and answers of one evaluation, all sets together, and the most there can be where their
-    sizes are not known. even: {success rate: share of groups whose answers are all right or all wrong}.
+    held_out, evaluated: questions and answers of one evaluation, all sets together, and the most there can be where
+    their sizes are not known. even: {success rate: share of groups whose answers are all right or all wrong}.
     """
 
     steps: int

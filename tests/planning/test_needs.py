@@ -13,7 +13,8 @@ SEVEN = models.find("Qwen/Qwen2.5-Math-7B").sizes
 P = 7_615_616_512
 LINEAR = 28 * (2 * 3584 * 3584 + 2 * 3584 * 512 + 3 * 3584 * 18944)
 EIGHTY = Place("GPU, 80 GB", "cuda", 80 * GB)
-ADAPTER = ["model=qwen2_5_math_7b", "data=gsm8k", "prompt=qwen_math", "beta=no_kl", "max_new_tokens=1024"]
+ADAPTER = ["model=qwen2_5_math_7b", "data=gsm8k", "prompt=qwen_math", "beta=no_kl", "max_new_tokens=1024",
+           "evaluation=never"]  # fmt: skip
 
 
 def found(*words, place=EIGHTY, prompt=128, world=1):
@@ -26,8 +27,11 @@ def test_full_fine_tuning_of_7b_by_hand():
     made = devices.needs(OAT, SEVEN, EIGHTY, 1024)
     assert made.lasting == {"weights": 4 * P, "AdamW's two moments": 8 * P}
     assert made.updating["gradient"] == 4 * P and made.updating["weights cast to bfloat16"] == 2 * P
-    # 32 groups of 8 decoded at once, float32; the prompts of 1,024 stand in the cache and as they were computed
-    assert made.sampling["keys and values"] == 28 * 2 * 4 * 128 * 4 * (256 * 2999 + 2 * 32 * 1024)
+    # the greedy evaluation takes more than training: 256 answers at once to 256 questions, in float32; the prompts of
+    # 1,024 tokens stand in the cache and as they were computed
+    assert made.sampling["keys and values"] == 28 * 2 * 4 * 128 * 4 * (256 * 2999 + 2 * 256 * 1024)
+    trained = devices.needs(compose(["experiment=dr_grpo_oat_zero_7b", "evaluation=never"]), SEVEN, EIGHTY, 1024)
+    assert trained.sampling["keys and values"] == 28 * 2 * 4 * 128 * 4 * (256 * 2999 + 2 * 32 * 1024)
     assert "merged copy of the linear layers" not in made.sampling
     assert made.fits is False and made.micro == 1024 + 2999  # down to a single answer, and still too much
     with_kl = compose(["experiment=dr_grpo_oat_zero_7b", "beta=0.04"])
@@ -55,8 +59,8 @@ def test_an_adapter_on_7b_by_hand():
     ],
 )
 def test_keys_that_save_memory_save_what_they_say(words, part, less):
-    words = ["evaluation=never", "questions_per_step=32", *words]
-    assert found(*words[:2]).sampling[part] - found(*words).sampling.get(part, 0) == less
+    words = ["questions_per_step=32", *words]
+    assert found(words[0]).sampling[part] - found(*words).sampling.get(part, 0) == less
 
 
 def test_the_reference_of_an_adapter_costs_nothing_unless_it_moves():
@@ -72,7 +76,7 @@ def test_four_bits_and_float32():
 
 
 def test_vllm_takes_its_share():
-    words = ["rollout=vllm", "rollout.vllm_memory=0.4", "evaluation=never"]
+    words = ["rollout=vllm", "rollout.vllm_memory=0.4"]
     assert found(*words).sampling == {"vLLM's share": 32 * GB}
 
 
@@ -126,7 +130,9 @@ def test_auto_is_the_budget_that_the_run_takes(monkeypatch):
     model = attach_lora(load_model(config.model, torch.device("cpu"), torch.float32), config.lora, 0)
     size = models.find("embedded").sizes
     for memory in (2 * GB, 10**8 + needs.LIBRARIES):
-        made = devices.needs(config, size, Place("CPU", "cpu", memory), 14)
-        free = memory - needs.LIBRARIES - made.lasting["weights"] - made.lasting["LoRA adapter"]
+        place = Place("CPU", "cpu", memory)
+        work = devices._work(config, size, place, 14, 1)
+        stays = needs.lasting(work)
+        free = memory - needs.LIBRARIES - stays["weights"] - stays["LoRA adapter"]
         monkeypatch.setattr(budget, "free_memory", lambda device, free=free: free)
-        assert made.micro == min(budget.automatic(model, torch.device("cpu"), True), 400 * (14 + 16 * 31))
+        assert devices._limit(config, work, place) == budget.automatic(model, torch.device("cpu"), True)
