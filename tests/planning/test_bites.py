@@ -11,7 +11,7 @@ REAL = ["model=qwen2_5_math_7b", "data=gsm8k", "prompt=qwen_math", "max_new_toke
 OWN = ["data=jsonl", "data.question_column=problem"]
 HELD_OUT = "data.eval.hub_id=HuggingFaceH4/MATH-500"
 CASES = {  # words of the warning: (overrides that have the fault, overrides that have it not)
-    "to a maths question seldom ends": ([*REAL, "max_new_tokens=128"], REAL),
+    "seldom ends in it": ([*REAL, "max_new_tokens=128"], REAL),
     "distilled reasoning model": (
         [*REAL, "model.path=deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B", "max_new_tokens=3000"],
         [*REAL, "model.path=deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B", "max_new_tokens=8192"],
