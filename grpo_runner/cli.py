@@ -104,6 +104,13 @@ def explain(words: Sequence[str]) -> int:
     return show(words)
 
 
+def plan(words: Sequence[str]) -> int:
+    """Say what a run is, what will happen, what it needs and what will bite, before anything is loaded."""
+    from .planning import plan as show
+
+    return show(words)
+
+
 def check(words: Sequence[str]) -> int:
     """Grade an answer, the rows of a file, or a run's answers once more."""
     from .grading import check as grade
@@ -139,6 +146,7 @@ VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
         explain,
         "what the objective does, in figures: alone, methods, --rewards … --lengths …, or RUN --step N",
     ),
+    "plan": (plan, "what a run is, what will happen, what it needs and what will bite; loads nothing (plan --help)"),
     "check": (check, "is an answer right: --response … --gold …, the rows of --file ROWS, or RUN's answers once more"),
     "evaluate": (evaluate, "how often a model is right, with intervals: model=… or adapter=RUN_FOLDER (evaluate --help)"),
     "data": (data, "contamination data=… evaluation=…: which evaluation questions are in the training set"),

@@ -2,8 +2,8 @@
 """The memory of a step on a GPU, worked out from a model's sizes: memory.py MODEL_CONFIG [...] (--help says what of).
 
 A table in Markdown: what stays, what sampling adds, what the update adds with and without gradient checkpointing. The
-parts come from the package's own functions where it has one (`policy.budget`), and from the shapes of what it keeps.
-Nothing is measured: `scripts/gpu_check.py` does that. Needs neither a GPU nor weights.
+parts are those of `plan` (`grpo_runner/planning/needs.py`), here of a step of one question that is updated in one pass.
+Nothing is measured: `scripts/gpu_check.py` does that. Needs neither a GPU nor weights, nor torch.
 """
 
 from __future__ import annotations
@@ -14,21 +14,15 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "scripts" / "bench")]
+sys.path[:0] = [str(ROOT)]
 
-import flops  # noqa: E402
-import torch  # noqa: E402
-
-from grpo_runner.policy import budget  # noqa: E402
-from grpo_runner.policy.kernels import CHUNK  # noqa: E402
-from grpo_runner.rollout.decoding import COPY_UP_TO  # noqa: E402
+from grpo_runner import sizes  # noqa: E402
+from grpo_runner.planning.needs import Work, at_once, lasting, sampling, updating  # noqa: E402
 
 CONFIGS = ROOT / "scripts" / "gpu" / "configs"
 ITEM = 2  # bytes of a bf16 number
-WIDE = 4  # and of a float32 one
 
 
 @dataclass(frozen=True)
@@ -48,104 +42,60 @@ class Step:
 
 @dataclass(frozen=True)
 class Model:
-    """A config.json. config: as transformers reads it; parameters: those of the model that it makes."""
+    """A config.json. parameters: those of the model that it makes."""
 
     name: str
-    config: Any
-    shapes: flops.Shapes
-    parameters: int
+    sizes: sizes.Sizes
 
     @property
-    def width(self) -> int:
-        return getattr(self.config, "head_dim", None) or self.config.hidden_size // self.config.num_attention_heads
+    def parameters(self) -> int:
+        return self.sizes.parameters
 
 
 def read(path: Path) -> Model:
-    """A model from its config.json or the folder that holds one; made on the meta device, which takes no memory."""
-    from transformers import AutoConfig, AutoModelForCausalLM
-
+    """A model from its config.json or the folder that holds one."""
     path = path / "config.json" if path.is_dir() else path
-    values = json.loads(path.read_text())
-    config = AutoConfig.for_model(**values)
-    with torch.device("meta"):
-        made = AutoModelForCausalLM.from_config(config)
-    name = path.stem if path.stem != "config" else path.parent.name
-    return Model(name, config, flops.shapes(values), sum(parameter.numel() for parameter in made.parameters()))
+    found = sizes.read(json.loads(path.read_text()))
+    if found is None:
+        sys.exit(f"{path}: not the config.json of a model of {', '.join(sizes.FAMILIES)}.")
+    return Model(path.stem if path.stem != "config" else path.parent.name, found)
 
 
-def lasting(model: Model, step: Step) -> dict[str, int]:
-    """Bytes that are there all the time."""
-    adapter = model.shapes.lora(step.rank)
-    return {
-        "weights, bf16": model.parameters * ITEM,
-        f"adapter of rank {step.rank} and AdamW's two moments, fp32": adapter * WIDE * 3,
-    }
-
-
-def sampling(model: Model, step: Step) -> dict[str, int]:
-    """Bytes that sampling adds: merged linear layers, keys and values, and the distribution that is drawn from."""
-    config = model.config
-    # a short prompt is copied to each of its rows, a long one stands once
-    cached = step.rows * (step.tokens - 1) + step.prompt * (step.rows + 1 if step.prompt <= COPY_UP_TO else 2)
-    each = config.num_hidden_layers * 2 * config.num_key_value_heads * model.width * ITEM
-    return {
-        "merged copy of the linear layers": model.shapes.base * ITEM,
-        "keys and values": cached * each,
-        # logits, and in fp32 themselves, their log-probabilities and probabilities
-        "logits of a token of each row": step.rows * config.vocab_size * (ITEM + 3 * WIDE),
-    }
-
-
-def updating(model: Model, step: Step, checkpointing: bool) -> dict[str, int]:
-    """Bytes that the update adds at its peak, all of its tokens in one micro-batch."""
-    config, tokens = model.config, step.packed
-    chunk = CHUNK["cuda"]
-    return {
-        "kept for the backward pass": budget.bytes_a_token(config, ITEM, True, checkpointing) * tokens,
-        "more that fused attention keeps": attention(model, step) * (1 if checkpointing else config.num_hidden_layers),
-        # gate's, up's and their product's gradients, silu(gate) and the product: (tokens, inner size) each
-        "passing gradients of one layer": 5 * tokens * config.intermediate_size * ITEM,
-        "gradient of the adapter": model.shapes.lora(step.rank) * WIDE,
-        "logits of a chunk of the head": chunk * (2 * ITEM + 3 * WIDE),
-    }
-
-
-def attention(model: Model, step: Step) -> int:
-    """Bytes that a layer's `attention.fused` keeps beyond what `bytes_a_token` counts.
-
-    Keys and values stand once for each query head, and the prompt's before those of each answer; what was attended
-    stands twice, as the kernel's output and as the input of the next product.
-    """
-    heads, kv_heads = model.config.num_attention_heads, model.config.num_key_value_heads
-    places = step.prompt + step.rows * (step.prompt + step.tokens - 1)
-    keys = 2 * (heads * places - kv_heads * step.packed)
-    return (keys + heads * step.packed) * model.width * ITEM
+def work(model: Model, step: Step, checkpointing: bool = False, item: int = ITEM) -> Work:
+    """What such a step holds, all of its tokens in one micro-batch."""
+    return Work(
+        sizes=model.sizes,
+        item=item,
+        rows=step.rows,
+        groups=1,
+        prompt=step.prompt,
+        budget=step.tokens,
+        micro=step.packed,
+        micro_rows=step.rows,
+        adapter=model.sizes.lora(step.rank),
+        checkpointing=checkpointing,
+    )
 
 
 def total(model: Model, step: Step) -> dict[str, int]:
     """Bytes of the three moments that count."""
-    stays = sum(lasting(model, step).values())
+    plain, again = work(model, step), work(model, step, True)
+    stays = sum(lasting(plain).values())
     return {
-        "sampling": stays + sum(sampling(model, step).values()),
-        "update": stays + sum(updating(model, step, False).values()),
-        "update, gradient checkpointing": stays + sum(updating(model, step, True).values()),
+        "sampling": stays + sum(sampling(plain).values()),
+        "update": stays + sum(updating(plain).values()),
+        "update, gradient checkpointing": stays + sum(updating(again).values()),
     }
-
-
-def at_once(model: Model, step: Step, checkpointing: bool) -> int:
-    """Bytes of a GPU on which `optim.microbatch_tokens=auto` takes all tokens in one pass; with less, in several."""
-    kept = budget.bytes_a_token(model.config, ITEM, True, checkpointing) * step.packed
-    return sum(lasting(model, step).values()) + int(kept / budget.SHARE)
 
 
 def lines(models: Sequence[Model], step: Step) -> list[str]:
     """The table."""
     rows = [("**always**", [""] * len(models))]
     sections = {
-        "": lambda model: lasting(model, step),
-        "sampling": lambda model: sampling(model, step),
-        "update": lambda model: updating(model, step, False),
-        "update, gradient checkpointing": lambda model: updating(model, step, True),
+        "": lambda model: lasting(work(model, step)),
+        "sampling": lambda model: sampling(work(model, step)),
+        "update": lambda model: updating(work(model, step)),
+        "update, gradient checkpointing": lambda model: updating(work(model, step, True)),
     }
     for section, parts in sections.items():
         found = [parts(model) for model in models]
@@ -157,7 +107,7 @@ def lines(models: Sequence[Model], step: Step) -> list[str]:
     rows += [(name, [f"**{_gb(values[name])}**" for values in totals]) for name in totals[0]]
     rows.append(("**a GPU that takes the update in one pass by `auto`**", [""] * len(models)))
     for name, checkpointing in (("update", False), ("update, gradient checkpointing", True)):
-        rows.append((name, [_gb(at_once(model, step, checkpointing)) for model in models]))
+        rows.append((name, [_gb(at_once(work(model, step, checkpointing))) for model in models]))
     head = [
         "| GB (10⁹ bytes) | " + " | ".join(model.name for model in models) + " |",
         "| --- |" + " ---: |" * len(models),

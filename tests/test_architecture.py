@@ -23,6 +23,8 @@ NOUNS = {
     "validate",
     "objectives",
     "parallel",
+    "sizes",
+    "facts",
     "grpo_runner",
 }
 ARROWS = {
@@ -42,6 +44,13 @@ ARROWS = {
         "tracking",
         "lessons",
     },  # of lessons only show: the console, tables, text made safe to print
+    "planning": {
+        "config",
+        "data",
+        "lessons",
+        "tracking",
+        "train",
+    },  # of lessons only show; of data only the order; of tracking and train only what times two steps
     "preview": {"config", "data", "prompts", "policy", "reward", "tracking", "train", "grading", "lessons"},
     "config": set(),
     "jobs": {"config", "train"},
@@ -51,7 +60,10 @@ ARROWS = {
         "config", "data", "evaluation", "facts", "grading", "lessons", "policy", "prompts", "reward", "rollout",
         "tracking", "train",
     },  # fmt: skip
-    "cli": {"config", "helptext", "jobs", "lessons", "grading", "contamination", "preview", "suite", "policy", "tracking"},
+    "cli": {
+        "config", "helptext", "jobs", "lessons", "grading", "contamination", "planning", "preview", "suite", "policy",
+        "tracking",
+    },  # fmt: skip
     "__main__": {"cli"},
     "__init__": {"config", "train"},
 }

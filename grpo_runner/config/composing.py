@@ -46,12 +46,14 @@ class Source(NamedTuple):
 class Plan:
     """What a command line comes to: the overrides for Hydra, and the run, or the runs of a sweep.
 
-    configs is empty for a sweep whose runs are decided as it goes (a sweeper other than Hydra's basic one).
+    configs is empty for a sweep whose runs are decided as it goes (a sweeper other than Hydra's basic one). runs: how
+    many there are, 0 where that is not known beforehand.
     """
 
     overrides: tuple[str, ...]
     configs: tuple[RunConfig, ...]
     sweep: bool
+    runs: int = 1
 
 
 def find() -> Path:
@@ -76,8 +78,13 @@ def compose_sweep(overrides: Sequence[str]) -> list[RunConfig]:
     return list(plan(overrides, sweep=True).configs)
 
 
-def plan(overrides: Sequence[str], sweep: bool = False, source: Source | None = None) -> Plan:
-    """Compose and check every run that the overrides ask for. `sweep`: --multirun was given. Raises InputError."""
+def plan(
+    overrides: Sequence[str], sweep: bool = False, source: Source | None = None, first_only: bool = False
+) -> Plan:
+    """Compose and check every run that the overrides ask for. `sweep`: --multirun was given. Raises InputError.
+
+    first_only: of a sweep compose the first run alone, and only count the others.
+    """
     source = source or Source(find())
     overrides = translate(overrides)
     with _initialized(source) as loader:
@@ -103,11 +110,13 @@ def plan(overrides: Sequence[str], sweep: bool = False, source: Source | None = 
         added = _sweep_settings(final, parsed, base)
         differing = {key for key, override in final.items() if override.is_sweep_override()}
         configs: list[RunConfig] = []
+        jobs: list[list[str]] = []
         if str(base.hydra.sweeper._target_).endswith("." + BasicSweeper.__name__):
             jobs = _jobs(final)
-            configs = [_run_of_sweep([*job, *settings, *added, "hydra.mode=MULTIRUN"], source) for job in jobs]
+            made = jobs[:1] if first_only else jobs
+            configs = [_run_of_sweep([*job, *settings, *added, "hydra.mode=MULTIRUN"], source) for job in made]
             _check_folders(configs, [[text for text in job if text.partition("=")[0] in differing] for job in jobs])
-        return Plan((*overrides, *added), tuple(configs), True)
+        return Plan((*overrides, *added), tuple(configs), True, len(jobs))
 
 
 def to_show(overrides: Sequence[str], source: Source) -> list[str]:

@@ -7,15 +7,10 @@ from typing import Any
 
 import torch
 
+from .. import sizes
 from ..errors import MachineError
+from ..sizes import bytes_a_token
 from .memory import free_memory
-
-# More than this brings no speed: the matrix products are large enough, and a CPU's caches hold less of what is kept.
-MOST = {"cpu": 1024, "cuda": 65536}
-# Of small models, on a CPU: as many as keep so many bytes.
-CACHED = 2**26
-# What the estimate leaves free: the allocator's own needs, and what the estimate does not know of.
-SHARE = 0.6
 
 
 class MicrobatchBudget:
@@ -42,31 +37,9 @@ class MicrobatchBudget:
 
 def automatic(model: Any, device: torch.device, packed: bool) -> int:
     """Tokens that free memory holds by `bytes_a_token`, at least 256 and at most what still brings speed."""
-    # layers that go through their own modules keep about twice as much, and LoRA's dropout as much again
+    # layers that go through their own modules keep about twice as much
     kept = bytes_a_token(model.config, model.dtype.itemsize, packed and _frozen(model), checkpoints(model))
-    fit = int(SHARE * free_memory(device) / (2 * kept if _drops_out(model) else kept))
-    most = MOST.get(device.type, 8192)
-    if device.type == "cpu":
-        most = max(most, CACHED // kept)
-    return max(256, min(fit, most))
-
-
-def bytes_a_token(config: Any, item: int, packed: bool, checkpointing: bool) -> int:
-    """What a token keeps for the backward pass, in bytes.
-
-    A packed layer keeps, in numbers of the model's type, its two sums and two normed inputs (4 h), q, k and v, what was
-    attended, and gate and up (2 f); transformers' and PEFT's layers about twice that. With gradient checkpointing a
-    layer keeps its input alone, and one layer at a time the rest. The head: a vector of 4 h bytes, or its logits in
-    float32, twice. The sizes that a model does not state are taken as Llama's.
-    """
-    h, layers = config.hidden_size, config.num_hidden_layers
-    heads = getattr(config, "num_attention_heads", 1)
-    width = getattr(config, "head_dim", None) or h // heads
-    kv_heads = getattr(config, "num_key_value_heads", None) or heads
-    f = getattr(config, "intermediate_size", None) or 4 * h
-    layer = (4 * h + (2 * heads + 2 * kv_heads) * width + 2 * f) * item * (1 if packed else 2)
-    body = layers * h * item + layer if checkpointing else layers * layer
-    return body + (4 * h if packed else 8 * config.vocab_size)
+    return sizes.automatic(free_memory(device), kept, device.type, _drops_out(model))
 
 
 def _frozen(model: Any) -> bool:

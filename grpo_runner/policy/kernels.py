@@ -14,11 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..sizes import CHUNK
 from .decoder import Projection
 
 Grads = tuple[Tensor | None, ...]
-# Logits made at once: more on a GPU, where each chunk reads the whole head; on a CPU what its caches hold.
-CHUNK = {"cuda": 2**27, "cpu": 2**22}
 
 
 def add_norm(x: Tensor, delta: Tensor | None, norm: Any) -> tuple[Tensor, Tensor]:

@@ -13,10 +13,8 @@ from torch import Tensor
 from ..policy.decoder import Decoder, Layer, Projection, Shape
 from ..policy.kernels import add_norm, linears, rms, swiglu_down
 from ..policy.packed import buckets, forward, halves, heads
+from ..sizes import COPY_UP_TO
 
-# Prompts up to this long are copied to each of their rows: one fused call of attention is then faster than products.
-# Keys and values of longer ones are shared, and read once a group.
-COPY_UP_TO = 128
 # Numbers in a matrix from which the other order of a product is faster; below, only what follows would be slower.
 TURN_FROM = 2**17
 

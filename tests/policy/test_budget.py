@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from grpo_runner import sizes
 from grpo_runner.algorithm import token_weights
 from grpo_runner.config import compose
 from grpo_runner.errors import MachineError
@@ -206,8 +207,8 @@ def test_the_budget_by_free_memory(monkeypatch):
     assert bytes_a_token(model.config, 8, True, False) == packed
     assert bytes_a_token(model.config, 8, False, False) == padded
     assert bytes_a_token(model.config, 8, True, True) == 2 * 16 * 8 + 160 * 8 + 4 * 16
-    monkeypatch.setitem(budget_module.MOST, "cpu", 2000)
-    monkeypatch.setattr(budget_module, "CACHED", 0)
+    monkeypatch.setitem(sizes.MOST, "cpu", 2000)
+    monkeypatch.setattr(sizes, "CACHED", 0)
     monkeypatch.setattr(budget_module, "free_memory", lambda device: 1000 * packed)
     by_modules = max(256, 600 * packed // padded)
     assert (
@@ -219,9 +220,9 @@ def test_the_budget_by_free_memory(monkeypatch):
     for free, tokens in ((1, 256), (10**12, 2000)):  # never less, never more
         monkeypatch.setattr(budget_module, "free_memory", lambda device, free=free: free)
         assert automatic(model, CPU, True) == tokens
-    monkeypatch.setattr(budget_module, "CACHED", 3000 * packed)  # a small model may have more at once
+    monkeypatch.setattr(sizes, "CACHED", 3000 * packed)  # a small model may have more at once
     assert automatic(model, CPU, True) == 3000
-    monkeypatch.setattr(budget_module, "CACHED", 0)
+    monkeypatch.setattr(sizes, "CACHED", 0)
     config = changed(CONFIG, optim__microbatch_tokens="auto", lora__enabled=False)
     assert Trainer(tiny_llama(), 0, config, CPU, autocast=False).budget.tokens == 2000
     monkeypatch.undo()

@@ -18,10 +18,12 @@ import memory  # noqa: E402
 from gpu import jobs, making, numbers  # noqa: E402
 from gpu.rows import OutOfTime, Part, Setting, as_json, failed, limit, run_parts, table  # noqa: E402
 
+from grpo_runner.planning import needs  # noqa: E402
 from grpo_runner.policy import budget, packed  # noqa: E402
 from grpo_runner.policy.attention import blocks, fused  # noqa: E402
 from grpo_runner.policy.batch import Batch  # noqa: E402
 from grpo_runner.policy.decoder import Decoder  # noqa: E402
+from grpo_runner.sizes import read as sizes_of  # noqa: E402
 
 DRY = Setting(torch.device("cpu"), True)
 SEVEN = ROOT / "scripts" / "gpu" / "configs" / "qwen2_5_7b.json"
@@ -144,12 +146,13 @@ def test_the_memory_of_7b_by_hand():
     tokens = 128 + 8 * 1023
     lora = 28 * 16 * ((3584 + 3584) + 2 * (3584 + 512) + (3584 + 3584) + 3 * (3584 + 18944))
     linear = 28 * (2 * 3584 * 3584 + 2 * 3584 * 512 + 3 * 3584 * 18944)
-    assert sum(memory.lasting(model, step).values()) == 2 * 7_615_616_512 + 12 * lora
-    sampling = memory.sampling(model, step)
+    work = memory.work(model, step)
+    assert sum(needs.lasting(work).values()) == 2 * 7_615_616_512 + 12 * lora
+    sampling = needs.sampling(work)
     assert sampling["merged copy of the linear layers"] == 2 * linear
     assert sampling["keys and values"] == 28 * 2 * 4 * 128 * 2 * (8 * (1023 + 128) + 128)
     kept = 28 * 2 * (4 * 3584 + 2 * 3584 + 2 * 512 + 2 * 18944) + 4 * 3584
-    assert memory.updating(model, step, False)["kept for the backward pass"] == tokens * kept
+    assert needs.updating(work)["kept for the backward pass"] == tokens * kept
     assert all(size < 79e9 for size in memory.total(model, step).values())
 
 
@@ -196,10 +199,10 @@ def test_what_the_update_keeps_is_what_the_arithmetic_says(kind, checkpointing, 
     found = sum(kept.values())
     said = budget.bytes_a_token(policy.config, 4, True, checkpointing) * step.packed
     if kind == "fused":
-        model = memory.Model("", policy.config, memory.flops.shapes(policy.config.to_dict()), 0)
-        said += 2 * memory.attention(model, step) * (1 if checkpointing else 3)  # in fp32
+        work = memory.work(memory.Model("", sizes_of(policy.config.to_dict())), step, item=4)
+        said += needs.fused_attention(work) * (1 if checkpointing else 3)
     if checkpointing:  # what a layer keeps inside is there in the backward pass alone, one layer at a time
         inside = budget.bytes_a_token(policy.config, 4, True, False) - 4 * policy.config.hidden_size
-        said -= inside * step.packed // 3 + (2 * memory.attention(model, step) if kind == "fused" else 0)
+        said -= inside * step.packed // 3 + (needs.fused_attention(work) if kind == "fused" else 0)
     # besides: the adapter's inner products, the norms' scales, cos and sin, the last norm
     assert said < found < said * (1.3 if checkpointing else 1.06)

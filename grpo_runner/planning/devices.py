@@ -1,0 +1,206 @@
+"""What a run needs on a device: the parts of `needs.py` from its keys, whether that fits, what to change first."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ..schema import RunConfig
+from ..sizes import LEAST, Sizes, automatic
+from .needs import Work, itself, kept, lasting, peak, sampling, updating
+
+GB = 10**9
+GPUS = (16, 24, 48, 80)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A device. size: bytes of its memory; None where that is not known, and then nothing is said to fit."""
+
+    name: str
+    kind: str
+    size: int | None
+
+
+@dataclass(frozen=True)
+class Needs:
+    """One process on one device. micro: tokens of a micro-batch of the update. peaks: bytes of sampling and update."""
+
+    place: Place
+    lasting: dict[str, int]
+    sampling: dict[str, int]
+    updating: dict[str, int]
+    micro: int
+
+    @property
+    def peaks(self) -> dict[str, int]:
+        return {
+            "sampling": peak(self.place.kind, self.lasting, self.sampling),
+            "update": peak(self.place.kind, self.lasting, self.updating),
+        }
+
+    @property
+    def most(self) -> int:
+        return max(self.peaks.values())
+
+    @property
+    def fits(self) -> bool | None:
+        return None if self.place.size is None else self.most <= self.place.size
+
+
+def places(device: str, memory: int | None) -> list[Place]:
+    """Where a run may go by its `device`: the CPU, with so many bytes, and GPUs of the usual sizes."""
+    own = [Place("CPU", "cpu", memory)]
+    return {"cpu": own, "mps": own}.get(device) or ([] if device == "cuda" else own) + [
+        Place(f"GPU, {size} GB", "cuda", size * GB) for size in GPUS
+    ]
+
+
+def own_memory() -> int | None:
+    """Bytes of this machine's memory."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def needs(config: RunConfig, sizes: Sizes, place: Place, prompt: int, world: int = 1) -> Needs:
+    """What one of `world` processes needs, prompts being `prompt` tokens long and answers as long as they may be.
+
+    The micro-batch is what `optim.microbatch_tokens` gives on this device, halved as a run halves it where memory would
+    not do, down to a single answer.
+    """
+    work = _work(config, sizes, place, prompt, world)
+    stays = lasting(work)
+    sampled = max((sampling(occasion) for occasion in _occasions(config, work, world)), key=lambda p: sum(p.values()))
+    limit = _limit(config, work, place)
+    single = prompt + config.max_new_tokens - (1 if work.packed else 0)
+    while True:
+        sized = _with_micro(config, work, max(limit, single), world)
+        found = Needs(place, stays, sampled, updating(sized), sized.micro)
+        if found.fits is not False or limit <= single:
+            return found
+        limit //= 2
+
+
+def first_key(config: RunConfig, sizes: Sizes, place: Place, prompt: int, world: int = 1) -> tuple[str, bool] | None:
+    """(what to change first, whether the run then fits) for a run that does not fit; None where nothing helps.
+
+    In order: what leaves the run as it is, what changes its rounding, what changes what is trained.
+    """
+    before = needs(config, sizes, place, prompt, world).most
+    best: tuple[str, int] | None = None
+    for words, changed in _changes(config, place):
+        found = needs(changed, sizes, place, prompt, world)
+        if found.fits:
+            return words, True
+        if found.most < (best[1] if best else before):
+            best = words, found.most
+    return (best[0], False) if best else None
+
+
+# --- from keys to what has to be held
+
+
+def _work(config: RunConfig, sizes: Sizes, place: Place, prompt: int, world: int) -> Work:
+    full, rollout, beta = not config.lora.enabled, config.rollout, config.beta
+    wide = config.dtype == "float32" or (config.dtype == "auto" and place.kind == "cpu")
+    moved = beta.refresh_every > 0 or beta.reference not in ("initial", "base")
+    begun = config.lora.adapter is not None and beta.reference == "initial"
+    nf4 = config.model.quantize == "nf4"
+    return Work(
+        sizes=sizes,
+        item=4 if wide else 2,
+        rows=1,
+        groups=1,
+        prompt=prompt,
+        budget=config.max_new_tokens,
+        micro=1,
+        micro_rows=1,
+        adapter=0 if full else sizes.lora(config.lora.rank, config.lora.targets),
+        full=full,
+        nf4=nf4,
+        packed=config.optim.packing,
+        checkpointing=config.model.gradient_checkpointing,
+        reference=beta.value > 0 and (full or moved or begun),
+        merged=rollout.merge_lora and not full and not nf4,
+        ahead=rollout.ahead,
+        cast=full and not wide,
+        engine=rollout.engine,
+        share=int(rollout.vllm_memory * (place.size or 0)),
+        shared=world > 1,
+        kind=place.kind,
+    )
+
+
+def _occasions(config: RunConfig, work: Work, world: int) -> Iterator[Work]:
+    """Training's sampling, and that of evaluation."""
+    size, most, evaluation = config.group_size.value, config.rollout.batch_rows, config.evaluation
+    asked = [(_shared(config.questions_per_step, world), size, config.max_new_tokens)]
+    if evaluation.every:
+        budget = evaluation.max_new_tokens or config.max_new_tokens
+        modes = [1] * evaluation.greedy + [evaluation.samples] * (evaluation.samples > 0)
+        asked += [(_shared(evaluation.questions, world), count, budget) for count in modes]
+    for questions, count, budget in asked:
+        if work.engine == "native":  # whole groups, at least one
+            groups = min(questions, max(1, most // count))
+            rows = groups * count
+        else:
+            rows = min(questions * count, most)
+            groups = -(-rows // count)
+        yield replace(work, rows=rows, groups=groups, budget=budget)
+
+
+def _limit(config: RunConfig, work: Work, place: Place) -> int:
+    """Tokens that `optim.microbatch_tokens` allows a micro-batch on this device."""
+    if isinstance(config.optim.microbatch_tokens, int):
+        return config.optim.microbatch_tokens
+    if place.size is None:
+        return LEAST
+    there = {name: size for name, size in lasting(work).items() if not name.startswith("AdamW")}
+    free = place.size - sum(itself(place.kind).values()) - sum(there.values())
+    return automatic(max(0, free), kept(work), place.kind, config.lora.enabled and config.lora.dropout > 0)
+
+
+def _with_micro(config: RunConfig, work: Work, limit: int, world: int) -> Work:
+    """The work with a micro-batch of at most `limit` tokens, and no more than an optimizer step has."""
+    updates = config.optim.updates_per_rollout if config.optim.minibatch != "whole" else 1
+    questions = _shared(config.questions_per_step, world)
+    rows = -(-questions * config.group_size.value // updates)
+    groups = -(-questions // updates) if config.optim.minibatch == "group" else min(questions, rows)
+    answer = max(1, work.budget - 1) if work.packed else work.prompt + work.budget
+    every = rows * answer + (groups * work.prompt if work.packed else 0)
+    micro = min(limit, every)
+    most = (micro - (work.prompt if work.packed else 0)) // answer
+    return replace(work, micro=micro, micro_rows=min(rows, max(1, most)))
+
+
+def _shared(count: int, world: int) -> int:
+    return -(-count // world)
+
+
+# --- what would need less
+
+def _changes(config: RunConfig, place: Place) -> Iterator[tuple[str, RunConfig]]:
+    """(words as typed, the run with that), in the order of `first_key`; each that the run does not have already."""
+    model, rollout, size = config.model, config.rollout, config.group_size.value
+    if not model.gradient_checkpointing:
+        yield "model.gradient_checkpointing=true", replace(config, model=replace(model, gradient_checkpointing=True))
+    if rollout.engine == "native" and rollout.batch_rows > size:
+        yield f"rollout.batch_rows={size}", replace(config, rollout=replace(rollout, batch_rows=size))
+    if rollout.engine == "native" and rollout.merge_lora and config.lora.enabled and not rollout.ahead:
+        yield "rollout.merge_lora=false", replace(config, rollout=replace(rollout, merge_lora=False))
+    if config.dtype == "float32" or (config.dtype == "auto" and place.kind == "cpu"):
+        yield "dtype=bfloat16", replace(config, dtype="bfloat16")
+    if not config.lora.enabled:
+        adapter = replace(config.lora, enabled=True)
+        plain = replace(config, lora=adapter)
+        yield "lora=default", plain
+        light = replace(plain, model=replace(model, gradient_checkpointing=True))
+        yield "lora=default model.gradient_checkpointing=true", light
+    elif model.quantize == "none" and place.kind == "cuda" and rollout.engine != "vllm" and not rollout.ahead:
+        yield "model.quantize=nf4", replace(config, model=replace(model, quantize="nf4"))
+    if config.max_new_tokens > 512:
+        half = config.max_new_tokens // 2
+        yield f"max_new_tokens={half}", replace(config, max_new_tokens=half)

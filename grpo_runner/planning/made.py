@@ -1,0 +1,145 @@
+"""A whole plan from what was asked: the run is composed and checked as it would be, and nothing of it is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .. import config as composing
+from ..errors import InputError
+from ..facts import of_preset
+from ..schema import RunConfig
+from . import devices, models, speed
+from .bites import Bite, bites
+from .happens import Happens, happens
+from .what import What, what
+from .words import Asked
+
+
+@dataclass(frozen=True)
+class Shortage:
+    """What to change first on a device on which the run does not fit; words: None where nothing here helps."""
+
+    words: str | None
+    fits: bool
+
+
+@dataclass(frozen=True)
+class Made:
+    """A plan. runs: of the sweep, None for a single run (the plan is then of its first).
+
+    prompt: tokens of a prompt that memory was counted for. needs: one a device, none where the model's sizes are not
+    known. short: by the device's name. estimate: None where no speed was measured. price: of an hour of one device.
+    """
+
+    command: str
+    config: RunConfig
+    runs: int | None
+    what: What
+    happens: Happens
+    model: models.Model
+    prompt: int
+    processes: int
+    needs: tuple[devices.Needs, ...]
+    short: dict[str, Shortage]
+    estimate: speed.Estimate | None
+    price: float | None
+    bites: tuple[Bite, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """The plan as plain values, for JSON. Bytes, tokens, hours."""
+        told = self.what
+        return {
+            "command": self.command,
+            "runs": self.runs,
+            "what": asdict(told),
+            "happens": {**asdict(self.happens), "even": {str(p): share for p, share in self.happens.even.items()}},
+            "needs": {
+                "model": self.model.path,
+                "parameters": self.model.parameters,
+                "why_not": self.model.why,
+                "prompt_tokens": self.prompt,
+                "processes": self.processes,
+                "devices": [
+                    {
+                        "name": found.place.name,
+                        "size": found.place.size,
+                        "fits": found.fits,
+                        "peaks": found.peaks,
+                        "always": found.lasting,
+                        "sampling": found.sampling,
+                        "update": found.updating,
+                        "microbatch_tokens": found.micro,
+                        "first_key": asdict(self.short[found.place.name]) if found.place.name in self.short else None,
+                    }
+                    for found in self.needs
+                ],
+            },
+            "time": asdict(self.estimate) if self.estimate else None,
+            "bites": [asdict(bite) for bite in self.bites],
+        }
+
+
+def composed(asked: Asked) -> tuple[RunConfig, int | None]:
+    """(the run, or a sweep's first; how many runs, None for a single one). Raises InputError."""
+    planned = composing.plan(asked.overrides, asked.sweep, first_only=True)
+    if not planned.configs:
+        raise InputError("plan: this sweep decides its runs as it goes. Give the keys of one run, without the sweeper.")
+    return planned.configs[0], planned.runs if planned.sweep else None
+
+
+def make(asked: Asked, memory: int | None = None, remembered: bool = True) -> Made:
+    """memory: bytes of this machine's, None: asked of it. remembered: look for measured speeds. Raises InputError."""
+    config, runs = composed(asked)
+    preset = _preset(asked.overrides)
+    plain = _preset_alone(preset, asked, config)
+    model = models.find(config.model.path)
+    prompt = asked.prompt or config.data.max_prompt_tokens
+    memory = devices.own_memory() if memory is None else memory
+    found: list[devices.Needs] = []
+    short: dict[str, Shortage] = {}
+    if model.sizes is not None:
+        for place in devices.places(config.device, memory):
+            need = devices.needs(config, model.sizes, place, prompt, asked.processes)
+            found.append(need)
+            if need.fits is False:
+                first = devices.first_key(config, model.sizes, place, prompt, asked.processes)
+                short[place.name] = Shortage(*first) if first else Shortage(None, False)
+    counts = happens(config, asked.success)
+    measured = speed.known(config) if remembered else None
+    return Made(
+        command=" ".join(["python -m grpo_runner", *(["-m"] if asked.sweep else []), *asked.overrides]),
+        config=config,
+        runs=runs,
+        what=what(config, preset, plain, of_preset(preset) if preset else (), _typed(asked.overrides)),
+        happens=counts,
+        model=model,
+        prompt=prompt,
+        processes=asked.processes,
+        needs=tuple(found),
+        short=short,
+        estimate=speed.estimate(config, counts, measured, asked.processes) if measured else None,
+        price=asked.price,
+        bites=tuple(bites(config, asked.success)),
+    )
+
+
+def _preset(overrides: Sequence[str]) -> str:
+    """The experiment that is named; '' for none."""
+    named = [word.partition("=")[2] for word in overrides if word.partition("=")[0] == "experiment"]
+    return named[-1] if named and named[-1] != "null" else ""
+
+
+def _preset_alone(preset: str, asked: Asked, config: RunConfig) -> RunConfig | None:
+    """The preset without the user's overrides; None without one."""
+    if not preset:
+        return None
+    own = Asked(overrides=(f"experiment={preset}", *(o for o in asked.overrides if o.startswith("hydra.searchpath"))))
+    return config if own.overrides == asked.overrides else composed(own)[0]
+
+
+def _typed(overrides: Sequence[str]) -> list[str]:
+    """The keys and groups that were typed, presets aside."""
+    named = [word.partition("=")[0].lstrip("+~") for word in overrides]
+    return [key for key in named if key not in ("experiment", "debug") and not key.startswith("hydra.")]

@@ -1,0 +1,233 @@
+"""A plan as one screen: what it is, what happens, what it needs, what will bite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..lessons.show import clean
+from .devices import Needs
+from .happens import Happens
+from .made import Made
+from .speed import Estimate
+from .what import What
+
+GB = 1e9
+
+
+def show(made: Made, console: Console) -> None:
+    """Print the four sections."""
+    console.print(Text(clean(made.command), style="dim"), soft_wrap=True)
+    if made.runs is not None:
+        console.print(Text(f"A sweep of {made.runs} runs; this is the first of them.", style="yellow"))
+    _heading(console, "What it is")
+    _what(console, made.what)
+    _heading(console, "What happens")
+    _rows(console, _happens(made.happens))
+    _heading(console, "What it needs")
+    _needs(console, made)
+    _heading(console, "What will bite")
+    _bites(console, made)
+
+
+def _heading(console: Console, title: str) -> None:
+    console.print()
+    console.print(Text(title, style="bold underline"))
+
+
+def _what(console: Console, told: What) -> None:
+    console.print(Text(told.method, style="bold"))
+    if told.halves:
+        console.print(Text(told.halves, style="yellow"))
+    console.print(Text(told.formula, style="cyan"))
+    console.print(Text(f"  {told.symbols}", style="dim"))
+    console.print()
+    grid = Table(box=None, header_style="dim", padding=(0, 2, 0, 0), pad_edge=False)
+    for name in ("switch", "value", "from"):
+        grid.add_column(name, no_wrap=name == "switch", overflow="fold")
+    for switch in told.switches:
+        style = "yellow" if switch.source.startswith("typed") else "dim"
+        grid.add_row(switch.key, clean(switch.value), Text(clean(switch.source), style=style))
+    console.print(grid)
+    _list(console, f"Departs from experiment={told.preset}", told.departures)
+    _list(console, "A library's convention, or ours", told.conventions)
+
+
+def _list(console: Console, title: str, lines: Iterable[str]) -> None:
+    lines = list(lines)
+    if not lines:
+        return
+    console.print()
+    console.print(Text(title, style="yellow"))
+    for line in lines:
+        console.print(_item(Text(clean(line))))
+
+
+def _item(text: Text) -> Table:
+    """A line after a mark; what is wrapped stands below its beginning."""
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_row("-", text)
+    return grid
+
+
+def _rows(console: Console, rows: dict[str, str]) -> None:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True, style="dim")
+    grid.add_column(overflow="fold")
+    for name, value in rows.items():
+        grid.add_row(name, Text(clean(value)))
+    console.print(grid)
+
+
+# --- what happens
+
+
+def _happens(counts: Happens) -> dict[str, str]:
+    samples, size = counts.questions * counts.group_size, counts.group_size
+    more = f"; up to {counts.rounds} times as many by dynamic sampling" if counts.rounds > 1 else ""
+    rows = {
+        "rollouts": f"{counts.steps:,} of {counts.questions:,} questions × {size} answers = {samples:,} each",
+        "samples": f"{counts.samples:,}{more}",
+        "optimizer steps": f"{counts.optimizer_steps:,}, of {counts.responses:,g} responses each",
+        "clip": counts.clip,
+        "questions": f"{counts.rows:,} ({counts.rows_from})" if counts.rows else counts.rows_from,
+        "passes over them": _passes(counts),
+        "evaluations": _evaluations(counts),
+        "tokens at most": _tokens(counts),
+        "groups without variance": ", ".join(f"{100 * v:.0f} % at p = {p:g}" for p, v in counts.even.items())
+        + " (p: share of right answers, the same for each question)",
+    }
+    return rows
+
+
+def _passes(counts: Happens) -> str:
+    if counts.epochs is None or counts.seen is None:
+        return "not known before the questions are loaded"
+    return f"{counts.epochs:.3g}; {counts.seen:,} different questions come up"
+
+
+def _evaluations(counts: Happens) -> str:
+    if not counts.evaluations:
+        return "never"
+    most = "" if counts.held_out_known else "at most "
+    return f"{counts.evaluations}, of {most}{counts.held_out:,} questions, {counts.evaluated:,} answers"
+
+
+def _tokens(counts: Happens) -> str:
+    said = f"{_large(counts.training_tokens)} sampled in training"
+    return said + (f", {_large(counts.evaluation_tokens)} in evaluation" if counts.evaluation_tokens else "")
+
+
+def _large(count: int) -> str:
+    for size, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if count >= size:
+            return f"{count / size:.3g} {name}"
+    return f"{count:,}"
+
+
+# --- what it needs
+
+
+def _needs(console: Console, made: Made) -> None:
+    model = made.model
+    count = "size not known" if model.parameters is None else f"{_large(model.parameters)} parameters"
+    console.print(Text(f"{clean(model.path)}: {count}"))
+    if made.needs:
+        each = "" if made.processes == 1 else f", each of {made.processes} processes"
+        console.print(
+            Text(f"GB at the most, worked out, not measured{each}; prompts of {made.prompt:,} tokens", style="dim")
+        )
+        console.print(_parts(made.needs))
+        for line in _shortages(made):
+            console.print(_item(Text(line, style="yellow")))
+    else:
+        console.print(Text(f"Memory: not worked out: {clean(model.why)}.", style="yellow"))
+    console.print(Text(_time(made)))
+
+
+def _parts(needs: tuple[Needs, ...]) -> Table:
+    """Parts by device, and whether it fits."""
+    grid = Table(box=None, header_style="dim", padding=(0, 2, 0, 0), pad_edge=False)
+    grid.add_column("", no_wrap=True)
+    for found in needs:
+        grid.add_column(found.place.name.replace(", ", "\n"), justify="right", no_wrap=True)
+    moments = {
+        "always": [found.lasting for found in needs],
+        "sampling adds": [found.sampling for found in needs],
+        "the update adds": [found.updating for found in needs],
+    }
+    for title, parts in moments.items():
+        grid.add_row(Text(title, style="bold"))
+        for name in dict.fromkeys(name for part in parts for name in part):
+            grid.add_row(f"  {name}", *(_gb(part.get(name)) for part in parts))
+    grid.add_row(Text("together, with the process itself", style="bold"))
+    for name in needs[0].peaks:
+        grid.add_row(f"  {name}", *(_gb(found.peaks[name]) for found in needs))
+    grid.add_row("  tokens of a micro-batch", *(f"{found.micro:,}" for found in needs))
+    sizes = ["-" if found.place.size is None else _gb(found.place.size) for found in needs]
+    grid.add_row("  there is", *sizes, style="dim")
+    grid.add_row(Text("fits", style="bold"), *(_fits(found) for found in needs))
+    return grid
+
+
+def _fits(found: Needs) -> Text:
+    words = {True: ("yes", "bold green"), False: ("no", "bold red"), None: ("-", "dim")}[found.fits]
+    return Text(*words)
+
+
+def _shortages(made: Made) -> list[str]:
+    """What to change first, devices that want the same together."""
+    wanted: dict[str, list[str]] = {}
+    for name, short in made.short.items():
+        if short.words is None:
+            words = "no key here is enough by itself, nor lowers the peak"
+        elif short.fits:
+            words = f"first change {short.words}: then it fits"
+        else:
+            words = f"first change {short.words}: it lowers the peak most, but not enough by itself"
+        wanted.setdefault(words, []).append(name)
+    return [f"{'; '.join(names)}: {words}." for words, names in wanted.items()]
+
+
+def _gb(size: int | None) -> str:
+    return "" if size is None else f"{size / GB:.2f}"
+
+
+def _time(made: Made) -> str:
+    if made.estimate is None:
+        return "Time: not measured on this machine for such a run. plan --calibrate times two steps of it."
+    found = made.estimate
+    cost = ""
+    if made.price is not None:
+        low, high = (hours * made.price * made.processes for hours in (found.least, found.most))
+        cost = f" At {made.price:g} an hour and device: {low:,.3g} to {high:,.3g}."
+    return _estimate(found) + cost
+
+
+def _estimate(found: Estimate) -> str:
+    speed = found.speed
+    return (
+        f"Time: about {_hours(found.least)} (answers of {speed.length:,.0f} tokens, as measured) to "
+        f"{_hours(found.most)} (of {speed.budget:,}, the most). An estimate, from {speed.rollout:,.0f} tokens a second "
+        f"sampled and {speed.update:,.0f} updated in one step on {speed.date}; lengths change as a run learns."
+    )
+
+
+def _hours(hours: float) -> str:
+    if hours < 1 / 60:
+        return f"{3600 * hours:.0f} s"
+    return f"{60 * hours:.0f} min" if hours < 2 else f"{hours:,.3g} h"
+
+
+# --- what will bite
+
+
+def _bites(console: Console, made: Made) -> None:
+    if not made.bites:
+        console.print(Text("Nothing that is known here."))
+    for bite in made.bites:
+        key = f"  [{bite.key}] " if bite.key else "  "
+        console.print(_item(Text.assemble(clean(bite.text), (key, "cyan"), (bite.source, "dim"))))

@@ -1,0 +1,118 @@
+"""What a run is: formulas written by hand from the papers, halves, departures, conventions."""
+
+from __future__ import annotations
+
+import pytest
+
+from grpo_runner.config import compose
+from grpo_runner.facts import Fact
+from grpo_runner.planning import what as module
+from grpo_runner.planning.what import conventions, departures, formula, halves, what
+
+OAT = "experiment=dr_grpo_oat_zero_7b"
+FORMULAS = {
+    # Dr. GRPO: 1,024 responses in 8 optimizer steps, over the constant 3000
+    (OAT,): "J = 1/(128·3000) Σ_i Σ_t min(r A, clip(r, 0.8, 1.2) A), A = R − mean(R)",
+    # DeepSeekMath eq. 3 and 4, 16 questions of 64
+    ("experiment=deepseekmath_grpo",): (
+        "J = 1/1024 Σ_i 1/|o_i| Σ_t [ min(r A, clip(r, 0.8, 1.2) A) − 0.04 (ρ − log ρ − 1) ], A = (R − mean(R))/std(R)"
+    ),
+    # DAPO eq. 8 to 13; 8 questions in two optimizer steps
+    ("experiment=dapo",): (
+        "J = 1/4 Σ_q 1/Σ_i|o_i| Σ_i Σ_t min(r A, clip(r, 0.8, 1.28) A), A = (R − mean(R))/std(R), "
+        "R = 2 correct + overlong penalty"
+    ),
+    ("experiment=gspo",): (
+        "J = 1/16 Σ_i 1/|o_i| Σ_t min(s A, clip(s, 0.9997, 1.0004) A), A = (R − mean(R))/std(R)"
+    ),
+    ("experiment=cispo",): (
+        "J = 1/4 Σ_q 1/Σ_i|o_i| Σ_i Σ_t min(r, 1.2) A log π, A = (R − mean(R))/std(R), R = 2 correct + overlong penalty"
+    ),
+    ("experiment=rloo",): (
+        "J = 1/64 Σ_i Σ_t min(r A, clip(r, 0.8, 1.2) A), A = R − mean of the others' R, "
+        "R = correct − 0.03 Σ_t log π/π_ref"
+    ),
+    # oat's GRPO arm: std over G - 1 (a convention), 1e-8 beside it
+    (OAT, "advantage=grpo", "advantage.ddof=1", "advantage.eps=1e-8", "loss_norm=sequence_mean"): (
+        "J = 1/128 Σ_i 1/|o_i| Σ_t min(r A, clip(r, 0.8, 1.2) A), A = (R − mean(R))/(std(R) + 1e-08)"
+    ),
+    ("advantage=reinforce", "loss_norm=token_mean", "beta=no_kl", "clip.dual=3", "entropy_bonus=0.001"): (
+        "J = 1/Σ|o_i| Σ_i Σ_t [ max(min(r A, clip(r, 0.8, 1.2) A), 3 A where A < 0) + 0.001 H ], A = R"
+    ),
+    ("beta=no_kl", "rollout.importance=token", "rollout.importance_cap=2"): (
+        "J = 1/64 Σ_i 1/|o_i| Σ_t min(π_old/μ, 2) · min(r A, clip(r, 0.8, 1.2) A), A = (R − mean(R))/std(R)"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("overrides", FORMULAS, ids=" ".join)
+def test_the_formula_with_the_values_in(overrides):
+    assert formula(compose(list(overrides))) == FORMULAS[overrides]
+
+
+def test_one_bias_removed_is_half_of_dr_grpo():
+    no_std, constant = ["advantage=dr_grpo", "beta=no_kl"], ["loss_norm=constant", "beta=no_kl"]
+    assert halves(compose(no_std)).startswith("half of Dr. GRPO: the std is gone")
+    assert halves(compose(constant)).startswith("half of Dr. GRPO: the division by each answer's length is gone")
+    for whole in (["experiment=grpo"], ["experiment=dr_grpo"], ["experiment=rloo"], ["experiment=gspo"]):
+        assert halves(compose(whole)) == ""
+
+
+FACTS = {
+    fact.key: fact
+    for fact in (
+        Fact("p", "beta.value", "0", "Dr. GRPO, Table 6", "stated"),
+        Fact("p", "steps", "300", "figures end near 300", "our choice"),
+        Fact("p", "lora.enabled", "false", "Dr. GRPO, script", "stated"),
+    )
+}
+
+
+def test_departures_name_key_values_and_whether_it_is_still_the_papers():
+    plain = compose([OAT])
+    changed = compose([OAT, "beta=0.04", "steps=10", "seed=3", "run_name=x", "tracking=off"])
+    assert list(departures(changed, plain, FACTS)) == [
+        "beta 0.0 → 0.04: no longer the paper's (Dr. GRPO, Table 6)",
+        "steps 300 → 10: the source leaves it open",
+        "seed 0 → 3",
+    ]
+    assert list(departures(plain, plain, FACTS)) == []  # the preset itself departs in nothing
+
+
+def test_conventions_of_libraries_are_told_where_they_act():
+    said = " ".join(conventions(compose([OAT, "advantage=grpo", "advantage.ddof=1", "advantage.eps=1e-8"]), {}))
+    assert "× 0.935 at G = 8" in said and "advantage.eps=1e-08" in said
+    tis = ["rollout.importance=token", "rollout.importance_cap=2", "clip.dual=3", "loss_norm=token_mean"]
+    said = " ".join(conventions(compose(tis), {}))
+    assert "cut at 2" in said and "clip.dual=3" in said and "eq. 8" in said and "ddof" not in said
+    assert list(conventions(compose([OAT]), FACTS)) == []
+    assert list(conventions(compose(["experiment=grpo"]), {})) == []
+
+
+def test_an_adapter_where_the_source_has_none_is_told():
+    twin = compose([OAT, "lora=default", "optim=adamw"])
+    assert "where the source trains all weights" in " ".join(conventions(twin, FACTS))
+    ours = {"lora.enabled": Fact("p_lora", "lora.enabled", "true", "ours", "our choice")}
+    assert "this twin with an adapter is ours" in " ".join(conventions(twin, ours))
+    assert list(conventions(twin, {"lora.enabled": Fact("p", "lora.enabled", "true", "verl", "stated")})) == []
+
+
+def test_switches_say_where_their_value_is_from():
+    plain = compose([OAT])
+    told = what(compose([OAT, "beta=0.04", "temperature=1"]), "p", plain, FACTS.values(), ["beta", "temperature"])
+    rows = {switch.key: switch for switch in told.switches}
+    assert rows["beta"].value == "0.04" and rows["beta"].source == "typed; experiment=p has 0.0"
+    assert rows["temperature"].source == "typed"
+    assert rows["lora.enabled"].source == "Dr. GRPO, script"
+    assert rows["optim.lr"].source == "as in experiment=p"
+    assert rows["beta.estimator"].value == "k3" and "advantage.ddof" not in rows
+    assert told.method == "Dr. GRPO and a KL term" and told.preset == "p"
+    alone = {switch.key: switch.source for switch in what(compose([])).switches}
+    assert alone["optim.lr"] == "default" and "advantage.ddof" in alone
+
+
+def test_all_keys_that_are_shown_are_keys():
+    from grpo_runner.validate import keys
+
+    every = compose(["beta=0.1", "clip.dual=3", "rollout.dynamic_sampling=2", "entropy_bonus=0.1"])
+    assert set(module._shown_keys(every)) <= set(keys())
