@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from .errors import InputError, nearest
 from .objectives import NAMED
 from .schema import RunConfig
-from .validate import LATER, shown
+from .validate import LATER, RULES, shown
 
 # What only reward.equality=value asks for
 _OF_VALUES = ("units", "percent", "decimal_tolerance", "rounded_golds", "numeric_tolerance", "letters", "lists")
@@ -227,6 +227,12 @@ def _empty_evaluation(config: RunConfig) -> Iterator[str]:
         yield "evaluation.samples=0 with evaluation.greedy=false evaluates nothing. For none: evaluation=never."
 
 
+def _health(config: RunConfig) -> Iterator[str]:
+    for name in dict.fromkeys(config.health.stop_on):
+        if name not in RULES:
+            yield f"health.stop_on: there is no rule {name!r}.{nearest(name, RULES)} Allowed: {', '.join(RULES)}."
+
+
 _FAULTS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _quantize,
     _ahead,
@@ -248,4 +254,5 @@ _FAULTS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _minibatches,
     _no_targets,
     _empty_evaluation,
+    _health,
 )

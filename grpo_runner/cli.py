@@ -111,6 +111,13 @@ def check(words: Sequence[str]) -> int:
     return grade(words)
 
 
+def health(words: Sequence[str]) -> int:
+    """Show which health rules hold in the series of a run, and when."""
+    from .health import health as show
+
+    return show(words)
+
+
 VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "train": (train, "train one run, or a sweep with -m; this is what happens without a verb"),
     "merge": (merge, "RUN_FOLDER OUTPUT_FOLDER: write a run's adapter and its base as one model folder"),
@@ -119,6 +126,7 @@ VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
         "what the objective does, in figures: alone, methods, --rewards … --lengths …, or RUN --step N",
     ),
     "check": (check, "is an answer right: --response … --gold …, the rows of --file ROWS, or RUN's answers once more"),
+    "health": (health, "RUN_FOLDER: which rules of docs/health.md hold in what the run logged, and from which step on"),
 }
 
 

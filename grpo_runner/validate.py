@@ -24,6 +24,11 @@ NUMERIC_GROUPS = ("beta", "group_size")
 MOST_LINES = 5
 # The names in reward.parts: reward/compose.py has a function for each.
 PARTS = ("correct", "format", "function")
+# The names in health.stop_on: health/rules.py has a rule for each.
+RULES = (
+    *("truncation", "no_answer", "zero_variance", "entropy_collapse", "kl_runaway"),
+    *("ratio", "wrong_longer", "zero_reward", "grader", "grad_spikes"),
+)
 # Keys that came later, with what runs did before them: a folder that lacks them can still be read and gone on from.
 LATER: dict[str, Any] = {
     "reward.overlong_buffer": None,
@@ -56,6 +61,7 @@ LATER: dict[str, Any] = {
     "rollout.ahead": False,
     "optim.packing": False,
     "optim.fused": False,
+    "health.stop_on": [],
 }
 
 
@@ -95,6 +101,7 @@ def load(path: Path | str) -> RunConfig:
 
 
 def _with_later(values: dict[str, Any]) -> dict[str, Any]:
+    values = {"health": {}} | values  # a group that came later
     for key, value in LATER.items():
         group, _, name = key.rpartition(".")
         part = values.get(group) if group else values

@@ -33,7 +33,8 @@ ARROWS = {
     "rollout": {"policy"},
     "tracking": set(),
     "evaluation": {"rollout", "reward"},
-    "train": {"algorithm", "data", "prompts", "reward", "policy", "rollout", "tracking", "evaluation"},
+    "health": {"tracking", "lessons"},  # of lessons only show, as below
+    "train": {"algorithm", "data", "prompts", "reward", "policy", "rollout", "tracking", "evaluation", "health"},
     "lessons": {"algorithm", "policy", "tracking"},  # of policy only batch.minibatches: what was one optimizer batch
     "grading": {
         "reward",
@@ -43,7 +44,7 @@ ARROWS = {
     },  # of lessons only show: the console, tables, text made safe to print
     "config": set(),
     "jobs": {"config", "train"},
-    "cli": {"config", "helptext", "jobs", "lessons", "grading", "policy", "tracking"},
+    "cli": {"config", "health", "helptext", "jobs", "lessons", "grading", "policy", "tracking"},
     "__main__": {"cli"},
     "__init__": {"config", "train"},
 }

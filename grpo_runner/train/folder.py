@@ -20,7 +20,7 @@ from ..validate import load, shown, shown_key, to_yaml
 # Keys that may differ when a run goes on: they do not change what the steps compute.
 CODE = (".py", ".sh", ".toml")
 MAY_CHANGE = (
-    *("run_dir", "run_name", "sweep_name", "tracking", "checkpoint", "optim.microbatch_tokens"),
+    *("run_dir", "run_name", "sweep_name", "tracking", "checkpoint", "health", "optim.microbatch_tokens"),
     *("optim.packing", "optim.fused", "rollout.merge_lora"),  # the same to rounding
     *("rollout.batch_rows", "rollout.vllm_python", "rollout.vllm_memory"),
 )
