@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from .errors import InputError, nearest
 from .objectives import NAMED
 from .schema import RunConfig
-from .validate import LATER, shown
+from .validate import LATER, RULES, shown
 
 # Names that mean something else in evals.jsonl or in the tables
 RESERVED = ("greedy", "sampled", "average", "questions", "samples", "probe", "time", "reward")
@@ -250,6 +250,12 @@ def _empty_evaluation(config: RunConfig) -> Iterator[str]:
         yield "evaluation.samples=0 with evaluation.greedy=false evaluates nothing. For none: evaluation=never."
 
 
+def _health(config: RunConfig) -> Iterator[str]:
+    for name in dict.fromkeys(config.health.stop_on):
+        if name not in RULES:
+            yield f"health.stop_on: there is no rule {name!r}.{nearest(name, RULES)} Allowed: {', '.join(RULES)}."
+
+
 _FAULTS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _quantize,
     _ahead,
@@ -273,4 +279,5 @@ _FAULTS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _no_targets,
     _evaluation_sets,
     _empty_evaluation,
+    _health,
 )

@@ -132,6 +132,13 @@ def prompt(words: Sequence[str]) -> int:
     return show(words)
 
 
+def health(words: Sequence[str]) -> int:
+    """Show which health rules hold in the series of a run, and when."""
+    from .health import health as show
+
+    return show(words)
+
+
 def evaluate(words: Sequence[str]) -> int:
     """Measure a model, or what a run made of it, on held-out questions."""
     from .suite import evaluate as measure
@@ -151,6 +158,7 @@ VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "evaluate": (evaluate, "how often a model is right, with intervals: model=… or adapter=RUN_FOLDER (evaluate --help)"),
     "data": (data, "contamination data=… evaluation=…: which evaluation questions are in the training set"),
     "prompt": (prompt, "the prompts of a run: text, tokens, lengths, and what does not fit; experiment=… --n 3"),
+    "health": (health, "RUN_FOLDER: which rules of docs/health.md hold in what the run logged, and from which step on"),
 }
 
 

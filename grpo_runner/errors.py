@@ -1,7 +1,8 @@
 """The one hierarchy of errors that a user may see. Each prints as its message alone, in one to five lines.
 
 Exit codes are part of the command line's contract: 2 for what a user can mend (input, a full disk, a missing device), 3
-for a folder that is in use, 4 for a run that stopped itself since a number was no longer finite, 130 for Ctrl-C.
+for a folder that is in use, 4 for a run that stopped itself since a number was no longer finite, 5 for one that a
+rule of health.stop_on ended, 130 for Ctrl-C.
 """
 
 from __future__ import annotations
@@ -32,6 +33,12 @@ class NonFiniteError(RunnerError):
     """A loss, gradient, ratio or reward is NaN or infinite; raised before the optimizer step it would have spoiled."""
 
     exit_code = 4
+
+
+class Unhealthy(RunnerError):
+    """A rule of health.stop_on holds: the run ended after the checkpoint of that step, and says which rule."""
+
+    exit_code = 5
 
 
 class MachineError(RunnerError):

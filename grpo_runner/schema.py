@@ -248,6 +248,13 @@ class CheckpointConfig:
 
 
 @dataclass(frozen=True, config=_STRICT)
+class HealthConfig:
+    """Which rules of health/ end the run where they hold."""
+
+    stop_on: Strings
+
+
+@dataclass(frozen=True, config=_STRICT)
 class RunConfig:
     """Everything a run depends on. `grpo_runner.config.compose` makes one; `grpo_runner.train.run` runs it.
 
@@ -269,6 +276,7 @@ class RunConfig:
     evaluation: EvaluationConfig
     tracking: TrackingConfig
     checkpoint: CheckpointConfig
+    health: HealthConfig
     entropy_bonus: Annotated[float, Field(ge=0, le=1000)]
     steps: Count
     seed: Natural

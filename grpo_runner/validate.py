@@ -26,6 +26,11 @@ MOST_LINES = 5
 PARTS = ("correct", "format", "countdown", "function")
 # What a set to evaluate on has where it is not given: `+evaluation.sets.mine.path=FILE` is a whole set.
 SET: dict[str, Any] = {field.name: "test" if field.name == "split" else None for field in fields(SetConfig)}
+# The names in health.stop_on: health/rules.py has a rule for each.
+RULES = (
+    *("truncation", "no_answer", "zero_variance", "entropy_collapse", "kl_runaway"),
+    *("ratio", "wrong_longer", "zero_reward", "grader", "grad_spikes"),
+)
 # Keys that came later, with what runs did before them: a folder that lacks them can still be read and gone on from.
 LATER: dict[str, Any] = {
     "reward.overlong_buffer": None,
@@ -68,6 +73,7 @@ LATER: dict[str, Any] = {
     "rollout.ahead": False,
     "optim.packing": False,
     "optim.fused": False,
+    "health.stop_on": [],
 }
 
 
@@ -107,6 +113,7 @@ def load(path: Path | str) -> RunConfig:
 
 
 def _with_later(values: dict[str, Any]) -> dict[str, Any]:
+    values = {"health": {}} | values  # a group that came later
     for key, value in LATER.items():
         values = _given(values, key.split("."), value)
     norm = values.get("loss_norm")

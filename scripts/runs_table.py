@@ -23,7 +23,7 @@ from scipy import stats
 
 METRICS = {"sampled/accuracy": "sampled", "greedy/accuracy": "greedy", "sampled/length_mean": "length"}
 # keys that do not change what a run computes
-NAMES = ("seed", "run_name", "sweep_name", "tracking", "checkpoint")
+NAMES = ("seed", "run_name", "sweep_name", "tracking", "checkpoint", "health")
 
 
 def interval(values: list[float], digits: int = 3) -> str:

@@ -36,7 +36,8 @@ ARROWS = {
     "rollout": {"policy"},
     "tracking": set(),
     "evaluation": {"rollout", "reward"},
-    "train": {"algorithm", "data", "prompts", "reward", "policy", "rollout", "tracking", "evaluation"},
+    "health": {"tracking", "lessons"},  # of lessons only show, as below
+    "train": {"algorithm", "data", "prompts", "reward", "policy", "rollout", "tracking", "evaluation", "health"},
     "lessons": {"algorithm", "policy", "tracking"},  # of policy only batch.minibatches: what was one optimizer batch
     "grading": {
         "reward",
@@ -61,8 +62,8 @@ ARROWS = {
         "tracking", "train",
     },  # fmt: skip
     "cli": {
-        "config", "helptext", "jobs", "lessons", "grading", "contamination", "planning", "preview", "suite", "policy",
-        "tracking",
+        "config", "helptext", "jobs", "lessons", "grading", "contamination", "health", "planning", "preview", "suite",
+        "policy", "tracking",
     },  # fmt: skip
     "__main__": {"cli"},
     "__init__": {"config", "train"},

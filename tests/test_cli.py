@@ -325,6 +325,8 @@ BAD = [
     (["experiment=dap"], 'Did you mean "dapo"?'),
     (["dapo"], 'Did you mean "experiment=dapo"?'),
     (["merge"], "RUN_FOLDER OUTPUT_FOLDER"),
+    (["health"], "health RUN_FOLDER"),
+    (["health.stop_on=[kl_run]"], 'Did you mean "kl_runaway"?'),
     (["merge", "a", "b", "c"], "RUN_FOLDER OUTPUT_FOLDER"),
 ]
 

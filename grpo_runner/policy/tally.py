@@ -41,7 +41,7 @@ class Tally:
 
     def __init__(self, shape: torch.Size, record: bool) -> None:
         self.sums = dict.fromkeys(("kl", "ratio", "clipped", "importance", "capped", "mismatch"), 0.0)
-        self.tokens = 0
+        self.tokens, self.largest = 0, 0.0  # the largest ratio of any token
         self.kl_N, self.tokens_N = (torch.zeros(shape[0], dtype=torch.float64) for _ in range(2))
         self.record = TokenRecord.empty(shape) if record else None
 
@@ -51,6 +51,7 @@ class Tally:
         for name, values in zip(self.sums, parts, strict=True):
             self.sums[name] += float((values * given.mask).double().sum())
         self.tokens += int(given.mask.sum())
+        self.largest = max(self.largest, float((loss.ratio * given.mask).max()))
         self.kl_N[rows] += (loss.kl * given.mask).double().sum(1).cpu()
         self.tokens_N[rows] += given.mask.sum(1).cpu()
 
@@ -77,6 +78,7 @@ class Tally:
         kept = [self.kl_N, self.tokens_N, *record]
         counts = torch.tensor([*self.sums.values(), self.tokens], dtype=torch.float64)
         flat = ranks.sum(torch.cat([counts, *(tensor.double().reshape(-1) for tensor in kept)]), "tally")
+        self.largest = max(ranks.gather([self.largest], "largest ratio"))
         counts, *sums = flat.split([len(counts), *(tensor.numel() for tensor in kept)])
         self.sums, self.tokens = dict(zip(self.sums, counts.tolist(), strict=False)), int(counts[-1])
         for tensor, total in zip(kept, sums, strict=True):

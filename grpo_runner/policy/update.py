@@ -34,6 +34,7 @@ class Update:
     optimizer steps; where neither KL nor entropy is in the loss, only tokens that carry weight are computed, and the
     means are over those. mismatch: |log π_old - log μ|, between the trainer's and the engine's log-probability of the
     same token, None with dropout, which alone would be seen. kl_N: of each row, (N,), NaN where it was not computed.
+    ratio_max: the largest ratio of any of these tokens.
     grad_norm: mean over the optimizer steps that were made, before clipping. updates: optimizer steps made. tokens:
     where they were asked for.
     """
@@ -41,6 +42,7 @@ class Update:
     kl: float | None
     kl_N: Tensor | None
     ratio_mean: float | None
+    ratio_max: float | None
     clip_fraction: float | None
     importance_mean: float | None
     importance_capped: float | None
@@ -148,6 +150,7 @@ class Trainer:
             kl=tally.mean("kl") if reference else None,
             kl_N=tally.kl_N / tally.tokens_N if reference else None,
             ratio_mean=tally.mean("ratio"),
+            ratio_max=tally.largest if tally.tokens else None,
             clip_fraction=tally.mean("clipped"),
             importance_mean=tally.mean("importance") if self.config.rollout.importance != "none" else None,
             importance_capped=tally.mean("capped") if self.config.rollout.importance != "none" else None,

@@ -15,8 +15,8 @@ class Tracker(Protocol):
     bare `return`, since mypy takes a body of a docstring alone for an abstract method).
 
     Order of calls: `start` once; then, for step k, `evaluation(k)` if one is due (made before the update of step k, or
-    after the last update with k = steps), `questions(k)`, `completions(k)`, `probe(k)` where one is due, `step(k)`;
-    `finish` once, also after a failure.
+    after the last update with k = steps), `questions(k)`, `completions(k)`, `probe(k)` where one is due, `step(k)`, and
+    `alert(k)` where a rule of health/ begins to hold; `finish` once, also after a failure.
     """
 
     def start(self, config: RunConfig, resumed_at: int | None) -> None:
@@ -51,8 +51,18 @@ class Tracker(Protocol):
         """
         return
 
+    def alert(self, step: int, rule: str, text: str) -> None:
+        """A rule of health/ holds for the first time in the run, at this step, which was just recorded.
+
+        A resumed run calls it again after `start` for steps that were made before: who has told of them skips those.
+        """
+        return
+
     def finish(self, summary: Row) -> None:
-        """`summary["status"]` is "done", "interrupted" or "failed"; other keys are shown or stored as they are."""
+        """`summary["status"]` is "done", "stopped" (health.stop_on), "interrupted" or "failed".
+
+        Other keys are shown or stored as they are.
+        """
         return
 
 
@@ -85,6 +95,10 @@ class Trackers(Tracker):
     def probe(self, step: int, row: Row) -> None:
         for member in self.members:
             member.probe(step, row)
+
+    def alert(self, step: int, rule: str, text: str) -> None:
+        for member in self.members:
+            member.alert(step, rule, text)
 
     def finish(self, summary: Row) -> None:
         """Every member is finished even when one fails; then the first failure is raised."""

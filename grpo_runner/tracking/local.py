@@ -41,6 +41,7 @@ _ORDER = [
     "entropy",
     "clip_fraction",
     "ratio/mean",
+    "ratio/max",
     "importance/mean",
     "importance/capped",
     "mismatch",
@@ -180,6 +181,7 @@ class LocalTracker(Tracker):
     def start(self, config: RunConfig, resumed_at: int | None) -> None:
         self._config = config
         self._dir = Path(config.run_dir)
+        self._alerts: list[tuple[int, str, str]] = []
         first = resumed_at or 0
         check_record(config, first)
         with disk_errors(self._dir):
@@ -220,6 +222,9 @@ class LocalTracker(Tracker):
         assert isinstance(values, dict)
         jsonl.append(self._dir / PROBE, jsonl.encode([{"step": step} | values | {"step": step}]))
 
+    def alert(self, step: int, rule: str, text: str) -> None:
+        self._alerts.append((step, rule, text))
+
     def finish(self, summary: Row) -> None:
         from . import charts
 
@@ -229,4 +234,4 @@ class LocalTracker(Tracker):
             write_atomic(self._dir / picture(name), made.png)
         if drawn:
             files = [name for name in (PARQUET, METRICS, EVALS, PROBE, "config.yaml") if (self._dir / name).exists()]
-            write_atomic(self._dir / PAGE, charts.page(self._config, drawn, files))
+            write_atomic(self._dir / PAGE, charts.page(self._config, drawn, files, self._alerts))

@@ -52,7 +52,7 @@ class Terminal(Tracker):
         self._print(Text(text))
 
     def start(self, config: RunConfig, resumed_at: int | None) -> None:
-        self._steps, self._dir = config.steps, Path(config.run_dir)
+        self._steps, self._dir, self._first = config.steps, Path(config.run_dir), resumed_at or 0
         self._seconds: deque[float] = deque(maxlen=_WINDOW)
         self._since_line = 0.0
         if self._plain:
@@ -86,6 +86,10 @@ class Terminal(Tracker):
 
     def evaluation(self, step: int, metrics: Row) -> None:
         self._print(Text.assemble((f"held-out at step {step}: ", "bold"), report.evaluation_line(metrics)))
+
+    def alert(self, step: int, rule: str, text: str) -> None:
+        if step >= self._first:  # it was said when it came
+            self._print(Text.assemble((f"health, {rule} at step {step}: ", "bold yellow"), text))
 
     def finish(self, summary: Row) -> None:
         """Before and after, the three weightiest questions, the probe, the paths. Without a `start`, nothing."""

@@ -140,6 +140,13 @@ class WandbTracker(Tracker):
             with self._guarded("log the table of questions"):
                 self._log_table(from_file=False)
 
+    def alert(self, step: int, rule: str, text: str) -> None:
+        # as with rows: W&B has those before its own last step, and an offline file that is made again lacks all
+        if self._run is None or step < self._first:
+            return
+        with self._guarded("send an alert"):
+            self._run.alert(title=f"{rule} at step {step}", text=f"{self._config.run_name}: {text}", level="WARN")
+
     def finish(self, summary: Row) -> None:
         if self._run is None:
             return

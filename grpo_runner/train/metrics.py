@@ -124,6 +124,7 @@ def step_metrics(made: Step) -> dict[str, float | None]:
         "entropy": sum(e * n for e, n in entropies) / sum(n for _, n in entropies) if entropies else None,
         "clip_fraction": update.clip_fraction,
         "ratio/mean": update.ratio_mean,
+        "ratio/max": update.ratio_max,
         "mismatch": update.mismatch,
         **_importance(made),
         "grad_norm": update.grad_norm,

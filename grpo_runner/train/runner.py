@@ -15,12 +15,14 @@ from types import FrameType
 from typing import Any
 
 from .. import __version__, checks, parallel
-from ..errors import Interrupted
+from ..errors import Interrupted, Unhealthy
+from ..health import Watched
 from ..method import method_name
 from ..parallel import Ranks
 from ..schema import RunConfig
 from ..tracking import LocalTracker, Terminal, Trackers, WandbTracker, jsonl, quiet_libraries
 from ..tracking.local import check_record
+from ..validate import shown
 from .build import build
 from .folder import RunFolder, git
 from .loop import train
@@ -30,9 +32,9 @@ from .loop import train
 class Summary:
     """What a run came to; also summary.json.
 
-    status: done, interrupted or failed. steps: steps made in all. before, after: the first and the last row of
-    evals.jsonl, {} when evaluation.every is 0. seconds: wall time of this call. data: sha256 of the training questions
-    (DataSets.digest).
+    status: done, stopped, interrupted or failed. steps: steps made in all. before, after: the first and the last row of
+    evals.jsonl, {} when evaluation.every is 0. health: the rules that held, each with the step at which it first did.
+    seconds: wall time of this call. data: sha256 of the training questions (DataSets.digest).
     """
 
     run_dir: str
@@ -42,6 +44,7 @@ class Summary:
     status: str
     before: dict[str, float] = field(default_factory=dict)
     after: dict[str, float] = field(default_factory=dict)
+    health: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     versions: dict[str, str | None] = field(default_factory=dict)
     data: str | None = None
@@ -51,7 +54,8 @@ def run(config: RunConfig) -> Summary:
     """Train as the configuration says, or go on where its folder left off.
 
     Raises RunnerError of the fitting kind: InputError for what the user can mend, BusyError for a folder in use,
-    NonFiniteError for a run that stopped itself, Interrupted after Ctrl-C. In each case the folder can be gone on from.
+    NonFiniteError for a run that stopped itself, Unhealthy where health.stop_on ended it, Interrupted after Ctrl-C. In
+    each case the folder can be gone on from.
     Under torchrun, all processes raise or return the same, and the first alone has the folder and the terminal.
     """
     quiet_libraries()
@@ -75,14 +79,16 @@ def _train(config: RunConfig, folder: RunFolder, terminal: Terminal, ranks: Rank
     began = time.perf_counter()
     method = method_name(config)
     say = terminal.say if ranks.leads else _silent
-    tracker = Trackers([LocalTracker(), WandbTracker(say), terminal] if ranks.leads else [])
+    watched = Watched([LocalTracker(), WandbTracker(say), terminal], config.health.stop_on)
+    tracker: Trackers = watched if ranks.leads else Trackers([])  # the others have no record to look at
     reached, status = 0, "failed"
+    held: dict[str, str] = {}
 
     def summary() -> Summary:
         before, after = _first_and_last(folder.path / "evals.jsonl")
         seconds = round(time.perf_counter() - began, 1)
-        where, digest = str(folder.path), built.data.digest
-        return Summary(where, method, config.seed, reached, status, before, after, seconds, versions(), digest)
+        of_run = (str(folder.path), method, config.seed, reached, status, before, after, watched.first)
+        return Summary(*of_run, seconds, versions(), built.data.digest)
 
     with ExitStack() as closing:
         built = build(config, folder.path, tracker, say, closing, ranks)
@@ -96,16 +102,20 @@ def _train(config: RunConfig, folder: RunFolder, terminal: Terminal, ranks: Rank
         tracker.start(config, built.start or None)
         try:
             with _finishing_the_step(say) as asked:
-                reached = train(built.parts, built.start, lambda: ranks.any(asked(), "stop"))
+                reached = train(built.parts, built.start, lambda: ranks.any(asked() or bool(watched.stopping), "stop"))
                 if reached == config.steps and config.evaluation.every:
                     built.parts.evaluate(reached)
             if ranks.leads:
                 built.save_model()
-            status = "done" if reached == config.steps else "interrupted"
+            if reached < config.steps and not ranks.any(asked(), "asked"):
+                held = ranks.by_first(lambda: watched.stopping, "health")
+            status = "done" if reached == config.steps else "stopped" if held else "interrupted"
         except (KeyboardInterrupt, Interrupted):  # the latter: of another process
             status = "interrupted"
         finally:
             tracker.finish(asdict(summary()))
+    if status == "stopped":
+        raise Unhealthy(_unhealthy(folder.path, reached - 1, held))
     if status == "interrupted":
         raise Interrupted(f"Stopped; what was done is saved in {folder.path}.\nThe same command goes on from there.")
 
@@ -115,6 +125,19 @@ def _train(config: RunConfig, folder: RunFolder, terminal: Terminal, ranks: Rank
         return result
 
     return ranks.by_first(finished, "summary")
+
+
+def _unhealthy(path: Path, step: int, held: dict[str, str]) -> str:
+    """What a run that health.stop_on ended says: at most five lines."""
+    found = [f"{name}: {text}" for name, text in held.items()][:2]
+    return "\n".join(
+        [
+            f"health.stop_on={shown(list(held))}: stopped after step {step}.",
+            *found,
+            f"What was done is saved in {path}. The same command goes on from there, and stops again where a rule",
+            "still holds: leave it out of health.stop_on to go on all the same.",
+        ]
+    )
 
 
 def _silent(text: str) -> None:

@@ -91,6 +91,8 @@ FAULTS = [
     (["tracking.probe_every=5", "tracking.probe=[rloo,grpo,dr_grpo,grpo]"], "names 'grpo' 2 times"),
     (["tracking.probe=[grpo,rloo,rloo]"], "names 'rloo' 2 times"),
     (["tracking.probe_every=5", "tracking.probe=[]"], "two objectives"),
+    (["health.stop_on=[truncated]"], 'no rule '"'truncated'"'. Did you mean "truncation"?'),
+    (["health.stop_on=[ratio,nothing]"], "Allowed: truncation, no_answer"),
 ]
 
 FINE = [
@@ -126,6 +128,7 @@ FINE = [
     ["rollout.importance=sequence"],
     ["tracking.probe_every=5", "tracking.probe=[grpo,no_std]"],
     ["tracking.probe=[]"],
+    ["health.stop_on=[truncation,kl_runaway]"],
     ["entropy_bonus=0.001"],
 ]
 

@@ -250,3 +250,16 @@ def test_what_differs_between_processes_and_sweeps_are_refused(start, tmp_path):
     assert codes == [2, 2] and "does not run under torchrun" in said[0] and said[1] == ""
     codes, said = start(tmp_path / "typo", 2, "optim.rl=1")
     assert codes == [2, 2] and "optim.rl" in said[0] and said[1] == ""
+
+
+CUT = ["steps=24", "max_new_tokens=3", "questions_per_step=2", "group_size=2", "evaluation.every=0"]
+
+
+def test_a_health_rule_is_told_by_the_first_and_ends_both(start, tmp_path):
+    words = [*CUT, "tracking.completions_every=0", "health.stop_on=[truncation]"]
+    for step in (19, 20):  # typed again, it makes one step more
+        codes, said = start(tmp_path / "run", 2, *words)
+        assert codes == [5, 5], said
+        assert f"stopped after step {step}" in said[0] and said[1] == "" and "Traceback" not in said[0]
+        assert said[0].count("health, truncation at step 19") == (step == 19)
+    assert [row["health/truncation"] for row in rows(tmp_path / "run", "metrics.jsonl")] == [0] * 19 + [1, 1]

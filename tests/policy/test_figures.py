@@ -126,6 +126,7 @@ def test_every_figure_is_the_mean_over_the_tokens_of_all_steps(case):
     assert len(norms) == update.updates == updates and EXCLUDED not in kl_of
     assert update.grad_norm == pytest.approx(np.mean(norms), rel=1e-9)
     assert update.ratio_mean == pytest.approx(means["ratio"], rel=1e-6)
+    assert update.ratio_max == pytest.approx(np.concatenate(found["ratio"]).max(), rel=1e-6)
     assert update.clip_fraction == pytest.approx(means["clipped"], abs=1e-12)
     assert update.mismatch == pytest.approx(means["mismatch"], rel=1e-5)
     if importance == "none":

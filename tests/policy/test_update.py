@@ -184,7 +184,8 @@ def test_pb032_without_weight_nothing_moves_not_even_moments():
         copy.deepcopy(trainer.state()),
     )
     update = trainer.update(batch, parts, torch.zeros_like(live), norm_NT, 1)
-    assert update.updates == 0 and update.grad_norm is None and update.ratio_mean is None and update.kl is None
+    assert update.updates == 0 and update.grad_norm is None and update.kl is None
+    assert update.ratio_mean is None and update.ratio_max is None
     assert all(torch.equal(before[0][name], value) for name, value in trainer.named.items())
     assert all(torch.equal(before[1][name], value) for name, value in trainer.state().items())
     trainer.update(batch, parts, live, norm_NT, 2)  # negative control: with weight they do move

@@ -409,6 +409,13 @@ def test_one_picture_alone_makes_a_page(make_config):
     assert text.count("<figure>") == 1 and 'href="probe.jsonl"' in text
 
 
+def test_the_page_lists_what_the_rules_found(make_config):
+    drawn = {"probe": charts.Drawn(b"x", "y")}
+    text = charts.page(make_config(), drawn, ["a"], [(19, "truncation", "1 < 2"), (30, "grader", "late")]).decode()
+    assert "<li><b>truncation</b>, from step 19: 1 &lt; 2</li>\n<li><b>grader</b>, from step 30: late</li>" in text
+    assert "No rule held" not in text and "No rule held" in charts.page(make_config(), drawn, ["a"]).decode()
+
+
 def no_weight(rows):
     nothing = dict.fromkeys(("weight", "advantage_weight", "weight_grpo", "weight_dr_grpo", "weight_rloo"), 0.0)
     return [row | nothing | {"successes": 0, "success_rate": 0.0, "reward_mean": 0.0, "advantage_wrong": 0.0,

@@ -274,3 +274,12 @@ def test_quiet_libraries_imports_nothing_and_keeps_the_users_settings():
     environ.pop("HF_HUB_DISABLE_PROGRESS_BARS", None)
     done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
     assert done.stdout == "[] info 1\n"
+
+
+def test_an_alert_is_one_line_and_one_of_an_earlier_start_none(make_config):
+    screen = console(False)
+    terminal = Terminal(screen)
+    terminal.start(make_config(), 3)
+    terminal.alert(2, "grader", "late")
+    terminal.alert(3, "truncation", "half of [them]")
+    assert screen.file.getvalue() == "health, truncation at step 3: half of [them]\n"

@@ -42,6 +42,7 @@ class Offline:
         self.history: dict[int, dict[str, object]] = {}
         self.config: dict[str, object] = {}
         self.artifacts = []
+        self.alerts = []
         # W&B's own process may still be writing when `finish` returns; the exit record is the last
         records = []
         for _ in range(100):
@@ -60,6 +61,8 @@ class Offline:
                 }
                 assert record.history.step.num not in self.history, "a step was logged in two rows"
                 self.history[record.history.step.num] = row
+            elif kind == "alert":
+                self.alerts.append((record.alert.level, record.alert.title, record.alert.text))
             elif kind == "artifact":
                 self.artifacts.append(record.artifact)
             elif kind == "exit":
@@ -196,6 +199,47 @@ def test_a_failed_run_leaves_its_table_and_its_exit_code(make_config, fake, read
     found = Offline(config.run_dir, read_wandb)
     assert len(found.table(2)["data"]) == 12
     assert found.exit_code == 1
+
+
+@pytest.mark.usefixtures("no_drawing")
+def test_alerts_are_in_the_file_also_those_from_before_a_resume(make_config, fake, read_wandb):
+    config = make_config()
+    first = full()
+    fake.drive(first, config, None, 2, finish=None)
+    first.alert(1, "truncation", "half of them [cut]")
+    first.members[1]._run.finish()
+    again = full()
+    again.start(config, 2)
+    again.alert(1, "truncation", "half of them [cut]")  # as Watched does
+    again.step(2, fake.metrics(2))
+    again.alert(2, "kl_runaway", "far away")
+    again.finish({"status": "done"})
+    assert Offline(config.run_dir, read_wandb).alerts == [
+        ("WARN", "truncation at step 1", "first: half of them [cut]"),
+        ("WARN", "kl_runaway at step 2", "first: far away"),
+    ]
+
+
+def test_an_alert_that_the_server_has_is_not_sent_again():
+    """Online, a resumed run begins after the last step that the server has."""
+    sent = []
+    tracker = WandbTracker()
+    tracker._run = type("Online", (), {"alert": lambda _, **found: sent.append(found["title"])})()
+    tracker._first, tracker._config = 5, type("Config", (), {"run_name": "x"})
+    for step in (4, 5):
+        tracker.alert(step, "grader", "late")
+    assert sent == ["grader at step 5"]
+
+
+def test_an_alert_that_fails_is_one_line_and_the_run_goes_on():
+    said: list[str] = []
+    tracker = WandbTracker(said.append)
+    tracker._run = type("Broken", (), {"alert": lambda *_, **__: 1 / 0})()
+    tracker._first, tracker._config = 0, type("Config", (), {"run_name": "x"})
+    tracker.alert(3, "grader", "late")
+    tracker.alert(4, "ratio", "far")
+    tracker.step(5, {"accuracy": 1.0})
+    assert said == ["W&B could not send an alert (division by zero): the run goes on without it."]
 
 
 @pytest.mark.usefixtures("no_drawing")

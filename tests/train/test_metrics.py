@@ -44,7 +44,7 @@ WEIGHTS = ((0.3, -0.2, -0.1, 0.4), (0.05, -0.15, 0.0, 0.0))  # of each token
 def update(**found):
     empty = dict.fromkeys(("kl", "kl_N", "importance_mean", "importance_capped", "mismatch"))
     return Update(
-        **{**empty, "ratio_mean": 1.01, "clip_fraction": 0.1, "grad_norm": 2.0, "lr": 0.01, "updates": 3, **found}
+        **{**empty, "ratio_mean": 1.01, "ratio_max": 1.7, "clip_fraction": 0.1, "grad_norm": 2.0, "lr": 0.01, "updates": 3, **found}
     )
 
 
@@ -139,6 +139,7 @@ def test_every_metric_of_a_step():
         "entropy": (0.5 * 2 + 1 * 3 + 2 * 4 + 0.25 * 2 + 1.5 * 5 + 3 * 3 + 0.75 * 6) / 25,  # one engine cannot tell
         "clip_fraction": 0.1,
         "ratio/mean": 1.01,
+        "ratio/max": 1.7,
         "mismatch": 0.05,
         "importance/mean": 0.9,
         "importance/capped": 0.2,

@@ -133,8 +133,13 @@ CAPTIONS: dict[str, tuple[str, Callable[[Figure], str]]] = {
 }
 
 
-def page(config: RunConfig, pictures: Mapping[str, Drawn], files: Sequence[str]) -> bytes:
-    """An HTML page with the pictures in it, nothing to fetch, and links to the files beside it that it is made of."""
+def page(
+    config: RunConfig, pictures: Mapping[str, Drawn], files: Sequence[str], alerts: Sequence[tuple[int, str, str]] = ()
+) -> bytes:
+    """An HTML page with the pictures in it, nothing to fetch, and links to the files beside it that it is made of.
+
+    alerts: (step, rule, text) of each rule of health/ that held, where it first did.
+    """
     title = escape(f"{config.run_name}: how it went and what questions weighed")
     links = " · ".join(f'<a href="{escape(name)}">{escape(name)}</a>' for name in files)
     size = f"{count(config.steps, 'step')} · {count(config.questions_per_step, 'question')} × "
@@ -155,10 +160,17 @@ img {{ width: 100%; }}
 <h1>{title}</h1>
 <p>{escape(method_name(config))} · seed {config.seed} · {size} a step</p>
 <p>Made from {links}</p>
-{"".join(figures)}</body>
+{_health(alerts)}{"".join(figures)}</body>
 </html>
 """
     return text.encode()
+
+
+def _health(alerts: Sequence[tuple[int, str, str]]) -> str:
+    """What the rules found, or that they found nothing."""
+    lines = [f"<li><b>{escape(rule)}</b>, from step {step}: {escape(text)}</li>\n" for step, rule, text in alerts]
+    found = f"<ul>\n{''.join(lines)}</ul>" if lines else "<p>No rule held at any step.</p>"
+    return f"<h2>Health</h2>\n{found}\n"
 
 
 def _figure(name: str, drawn: Drawn) -> str:
