@@ -155,7 +155,10 @@ VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     ),
     "plan": (plan, "what a run is, what will happen, what it needs and what will bite; loads nothing (plan --help)"),
     "check": (check, "is an answer right: --response … --gold …, the rows of --file ROWS, or RUN's answers once more"),
-    "evaluate": (evaluate, "how often a model is right, with intervals: model=… or adapter=RUN_FOLDER (evaluate --help)"),
+    "evaluate": (
+        evaluate,
+        "how often a model is right, with intervals: model=… or adapter=RUN_FOLDER (evaluate --help)",
+    ),
     "data": (data, "contamination data=… evaluation=…: which evaluation questions are in the training set"),
     "prompt": (prompt, "the prompts of a run: text, tokens, lengths, and what does not fit; experiment=… --n 3"),
     "health": (health, "RUN_FOLDER: which rules of docs/health.md hold in what the run logged, and from which step on"),

@@ -53,7 +53,9 @@ def read(file: Path) -> tuple[Fact, ...]:
             for row in rows:
                 place = f"{file}:{rows.line_num}"
                 if len(row) != len(names) or not all(map(str.strip, row)):
-                    raise InputError(f"{place}: a row has the {len(names)} cells {', '.join(names)}, none of them empty.")
+                    raise InputError(
+                        f"{place}: a row has the {len(names)} cells {', '.join(names)}, none of them empty."
+                    )
                 fact = Fact(*row)
                 if fact.kind not in KINDS:
                     hint = nearest(fact.kind, KINDS)

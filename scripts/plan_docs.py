@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """docs/plan.md: what `plan` prints for some presets. plan_docs.py writes the page, and keeps the times that it has.
 
-    plan_docs.py              write the page
-    plan_docs.py --times      measure how long `plan` and `--help` take, and write them too (an idle machine)
+plan_docs.py              write the page
+plan_docs.py --times      measure how long `plan` and `--help` take, and write them too (an idle machine)
 """
 
 from __future__ import annotations

@@ -58,12 +58,32 @@ ARROWS = {
     "contamination": {"config", "data", "reward", "lessons"},  # of lessons only show, as grading
     # of grading: policies and the bar; of lessons only show
     "suite": {
-        "config", "data", "evaluation", "facts", "grading", "lessons", "policy", "prompts", "reward", "rollout",
-        "tracking", "train",
+        "config",
+        "data",
+        "evaluation",
+        "facts",
+        "grading",
+        "lessons",
+        "policy",
+        "prompts",
+        "reward",
+        "rollout",
+        "tracking",
+        "train",
     },  # fmt: skip
     "cli": {
-        "config", "helptext", "jobs", "lessons", "grading", "contamination", "health", "planning", "preview", "suite",
-        "policy", "tracking",
+        "config",
+        "helptext",
+        "jobs",
+        "lessons",
+        "grading",
+        "contamination",
+        "health",
+        "planning",
+        "preview",
+        "suite",
+        "policy",
+        "tracking",
     },  # fmt: skip
     "__main__": {"cli"},
     "__init__": {"config", "train"},

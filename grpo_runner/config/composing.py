@@ -78,9 +78,7 @@ def compose_sweep(overrides: Sequence[str]) -> list[RunConfig]:
     return list(plan(overrides, sweep=True).configs)
 
 
-def plan(
-    overrides: Sequence[str], sweep: bool = False, source: Source | None = None, first_only: bool = False
-) -> Plan:
+def plan(overrides: Sequence[str], sweep: bool = False, source: Source | None = None, first_only: bool = False) -> Plan:
     """Compose and check every run that the overrides ask for. `sweep`: --multirun was given. Raises InputError.
 
     first_only: of a sweep compose the first run alone, and only count the others.

@@ -32,7 +32,9 @@ def compose_over(run: RunConfig, overrides: Sequence[str]) -> RunConfig:
         if override.is_sweep_override():
             raise InputError(f"{text}: several values are a sweep, which this command does not make.")
         if override.key_or_group in names.PRESETS:
-            raise InputError(f"{text}: a run has its settings already. Give groups and keys, such as evaluation=math500.")
+            raise InputError(
+                f"{text}: a run has its settings already. Give groups and keys, such as evaluation=math500."
+            )
     values: dict[str, Any] = yaml.safe_load(to_yaml(run))
     choices = [(override, text) for override, text in parsed if _is_choice(override, run)]
     if choices:

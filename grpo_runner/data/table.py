@@ -113,9 +113,7 @@ def _hub(source: SourceConfig, key: str, columns: Mapping[str, str]) -> list[Row
     huggingface_hub.utils.disable_progress_bars()
     huggingface_hub.logging.set_verbosity_error()
     try:
-        table = datasets.load_dataset(
-            source.hub_id, source.hub_config, split=source.split, revision=source.revision
-        )
+        table = datasets.load_dataset(source.hub_id, source.hub_config, split=source.split, revision=source.revision)
     except Exception as error:  # offline, gated, no such set, config or split: as many types as libraries beneath
         raise InputError(f"{key}: cannot load {name}: {_brief(error)}\n{local}") from error
     _require(str(source.hub_id), table.column_names, columns)

@@ -182,6 +182,7 @@ def _shared(count: int, world: int) -> int:
 
 # --- what would need less
 
+
 def _changes(config: RunConfig, place: Place) -> Iterator[tuple[str, RunConfig]]:
     """(words as typed, the run with that), in the order of `first_key`; each that the run does not have already."""
     model, rollout, size = config.model, config.rollout, config.group_size.value

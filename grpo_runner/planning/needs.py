@@ -73,9 +73,7 @@ def lasting(work: Work) -> dict[str, int]:
     """Bytes that are there all the time."""
     size, parts = work.sizes, {}
     if work.nf4:
-        parts["weights, linear layers in 4 bits"] = int(
-            size.base * NF4 + (size.parameters - size.base) * work.stored
-        )
+        parts["weights, linear layers in 4 bits"] = int(size.base * NF4 + (size.parameters - size.base) * work.stored)
     else:
         parts["weights"] = size.parameters * work.stored
     if not work.full:

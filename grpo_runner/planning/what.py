@@ -65,7 +65,7 @@ def what(
 
 
 def halves(config: RunConfig) -> str:
-    """"half of Dr. GRPO: …" where just one of the two biases is taken out."""
+    """ "half of Dr. GRPO: …" where just one of the two biases is taken out."""
     if config.advantage.baseline != "group_mean" or config.clip.kind != "token":
         return ""
     no_std, constant = config.advantage.scale == "none", config.loss_norm.kind == "constant"

@@ -112,7 +112,9 @@ def _load(cls: Any, config: ModelConfig, part: str, **options: Any) -> Any:
         return cls.from_pretrained(where, revision=config.revision, **options)
     except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise InputError(f"model.path={config.path}{part} cannot be loaded ({type(error).__name__}).\n{reason}") from error
+        raise InputError(
+            f"model.path={config.path}{part} cannot be loaded ({type(error).__name__}).\n{reason}"
+        ) from error
 
 
 def eos_ids(model: nn.Module, tokenizer: Any) -> frozenset[int]:

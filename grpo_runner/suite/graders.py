@@ -33,7 +33,9 @@ def policies(names: Sequence[str], config: RunConfig) -> dict[str, Policy]:
     there = sorted(file.stem for file in (find() / "reward").glob("*.yaml") if file.stem != "custom")
     for name in names:
         if name not in there:
-            raise InputError(f"--also reward={name}: no such preset.{nearest(name, there)} There are {', '.join(there)}.")
+            raise InputError(
+                f"--also reward={name}: no such preset.{nearest(name, there)} There are {', '.join(there)}."
+            )
     return {name: changed(policy_of(config.reward), [f"reward={name}"]) for name in names}
 
 

@@ -44,5 +44,7 @@ def compare(published: Mapping[str, Mapping[str, float]], policy: str, summary: 
         for key, value in values.items():
             ours = sets[key].estimates[what] if key in sets else None
             inside = None if ours is None else ours.low <= value / 100 <= ours.high
-            found.append(Comparison(name, key, value, policy, f"{mode} {what}" if mode == "greedy" else what, ours, inside))
+            found.append(
+                Comparison(name, key, value, policy, f"{mode} {what}" if mode == "greedy" else what, ours, inside)
+            )
     return found

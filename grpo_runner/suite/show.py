@@ -78,7 +78,9 @@ def _side_by_side(found: Sequence[Evaluated], mode: str, key: str) -> Table:
     sets = _sets(found[0])
     made = table("policy", *sets)
     for one in found:
-        cells = [interval(one.summary[mode][name].estimates[key]) if name in one.summary[mode] else "-" for name in sets]
+        cells = [
+            interval(one.summary[mode][name].estimates[key]) if name in one.summary[mode] else "-" for name in sets
+        ]
         made.add_row(one_line(one.name), *cells)
     return made
 
@@ -150,7 +152,11 @@ def _published(compared: Sequence[Comparison]) -> Table:
     for column in made.columns[1:4]:
         column.justify = "left"
     for one in compared:
-        inside = {None: Text("not asked", style="dim"), True: Text("yes", style="green"), False: Text("no", style="red")}
+        inside = {
+            None: Text("not asked", style="dim"),
+            True: Text("yes", style="green"),
+            False: Text("no", style="red"),
+        }
         ours = "-" if one.ours is None else interval(one.ours)
         made.add_row(one.name, one.set, one_line(one.policy), one.what, f"{one.published:g}", ours, inside[one.inside])
     return made

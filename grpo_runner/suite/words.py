@@ -109,5 +109,7 @@ def _presets(text: str) -> list[str]:
     group, equals, listed = text.partition("=")
     chosen = [name for name in listed.split(",") if name]
     if group != "reward" or not equals or not chosen:
-        raise InputError(f"--also {text}: not allowed. Allowed: reward=PRESET, such as reward=math_verify,boxed_strict.")
+        raise InputError(
+            f"--also {text}: not allowed. Allowed: reward=PRESET, such as reward=math_verify,boxed_strict."
+        )
     return chosen

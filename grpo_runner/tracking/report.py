@@ -82,9 +82,7 @@ def before_after(run_dir: Path) -> tuple[int, int, list[tuple[str, str, str, str
         return None
     first, last = rows[0], rows[-1]
     of_sets = [
-        (f"{name}/{key}", f"{name}, {label}", share)
-        for name in set_names(first)
-        for key, label, share in _LABELS[:2]
+        (f"{name}/{key}", f"{name}, {label}", share) for name in set_names(first) for key, label, share in _LABELS[:2]
     ]
     lines = []
     for prefix, label, share in (*_LABELS, *of_sets):

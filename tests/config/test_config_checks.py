@@ -65,7 +65,10 @@ FAULTS = [
     (["data.train.path=a.jsonl"], "data.train.path"),
     (["data.eval.hub_id=a/b"], "data.eval.hub_id"),
     (["data.train.revision=abc"], "data.train.revision changes nothing with data.kind=arithmetic"),
-    (["data=countdown", "data.eval.answer_column=a"], "data.eval.answer_column changes nothing with data.kind=countdown"),
+    (
+        ["data=countdown", "data.eval.answer_column=a"],
+        "data.eval.answer_column changes nothing with data.kind=countdown",
+    ),
     (["data.levels=[3]"], "data.levels changes nothing"),
     (["data.max_question_characters=9"], "data.max_question_characters changes nothing"),
     (["reward=countdown"], "Take data=countdown."),
@@ -91,7 +94,7 @@ FAULTS = [
     (["tracking.probe_every=5", "tracking.probe=[rloo,grpo,dr_grpo,grpo]"], "names 'grpo' 2 times"),
     (["tracking.probe=[grpo,rloo,rloo]"], "names 'rloo' 2 times"),
     (["tracking.probe_every=5", "tracking.probe=[]"], "two objectives"),
-    (["health.stop_on=[truncated]"], 'no rule '"'truncated'"'. Did you mean "truncation"?'),
+    (["health.stop_on=[truncated]"], "no rule 'truncated'. Did you mean \"truncation\"?"),
     (["health.stop_on=[ratio,nothing]"], "Allowed: truncation, no_answer"),
 ]
 

@@ -313,9 +313,7 @@ def test_long_questions_are_left_out_of_training(sets):
     rows = [("a" * n, "1") for n in (3, 4, 5, 6)]
     found = data.load(sets(rows, rows, max_question_characters=5), 0, readable)
     assert [len(question.text) for question in found.train] == [3, 4, 5] and len(found.eval) == 4
-    assert found.notes == (
-        "Left out 1 of 4 questions of data.train, longer than data.max_question_characters=5.",
-    )
+    assert found.notes == ("Left out 1 of 4 questions of data.train, longer than data.max_question_characters=5.",)
     assert data.load(sets(rows, rows, max_question_characters=6), 0, readable).notes == ()
     assert "all 4 questions of data.train are longer" in refused(sets(rows, max_question_characters=2))
 
@@ -421,7 +419,7 @@ def test_held_out_counts_every_row_so_it_refuses_an_unreadable_one(sets, tmp_pat
     config = sets([("a", "1")], unreadable_gold=drop)
     for rows, said in (
         ([("a", "1"), ("b", "proof")], "set.jsonl:2: the gold answer 'proof' cannot be read"),
-        ([("a", "1"), ("b", "")], "set.jsonl:2: the gold answer (column \"answer\") is empty"),
+        ([("a", "1"), ("b", "")], 'set.jsonl:2: the gold answer (column "answer") is empty'),
     ):
         path = write(tmp_path / "set.jsonl", [{"question": q, "answer": a} for q, a in rows])
         with pytest.raises(InputError) as error:

@@ -125,7 +125,9 @@ def test_a_close_one_is_told_beside_the_same():
 
 def test_training_questions_are_gone_through_once():
     """So that memory is that of the evaluation sets: any iterable will do."""
-    train = (Question(str(i), f"number {i} of very many questions that nobody will keep in mind", "1") for i in range(3000))
+    train = (
+        Question(str(i), f"number {i} of very many questions that nobody will keep in mind", "1") for i in range(3000)
+    )
     assert counts(train, made("number 7 of very many questions that nobody will keep in mind")) == (1, 0, 0)
     assert overlap.grams("too short") == set()
 

@@ -10,7 +10,16 @@ import sys
 from pathlib import Path
 
 KEYS = (
-    *("reward/mean", "reward/batch_std", "accuracy", "length/correct", "length/wrong", "truncated", "no_answer", "timeout"),
+    *(
+        "reward/mean",
+        "reward/batch_std",
+        "accuracy",
+        "length/correct",
+        "length/wrong",
+        "truncated",
+        "no_answer",
+        "timeout",
+    ),
     *("error", "kl", "entropy", "clip_fraction", "ratio/max", "grad_norm", "zero_variance_fraction", "refills"),
 )
 FILE = Path(__file__).with_name("recorded.json")
@@ -24,7 +33,10 @@ def columns(folder: Path) -> dict[str, list]:
 def recorded() -> dict[str, list[dict]]:
     """Rows of each run, as metrics.jsonl has them."""
     return {
-        name: [{"step": step, **dict(zip(of, values, strict=True))} for step, values in enumerate(zip(*of.values(), strict=True))]
+        name: [
+            {"step": step, **dict(zip(of, values, strict=True))}
+            for step, values in enumerate(zip(*of.values(), strict=True))
+        ]
         for name, of in json.loads(FILE.read_text()).items()
     }
 

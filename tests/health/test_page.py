@@ -88,4 +88,7 @@ def test_the_verb_needs_no_torch(folder):
         "import sys; from grpo_runner import cli; assert cli.main(sys.argv[1:]) == 0; "
         "sys.exit(any(name in sys.modules for name in ('torch', 'transformers', 'wandb', 'matplotlib')))"
     )
-    assert subprocess.run([sys.executable, "-c", code, "health", str(folder)], cwd=ROOT, capture_output=True).returncode == 0
+    assert (
+        subprocess.run([sys.executable, "-c", code, "health", str(folder)], cwd=ROOT, capture_output=True).returncode
+        == 0
+    )

@@ -25,7 +25,13 @@ def test_oat_zero_7b_by_hand():
 
 
 def test_a_single_update_cannot_clip_and_short_batches_are_left_out():
-    words = ["steps=10", "questions_per_step=60", "data.short_batch=drop", "evaluation.every=5", "optim.minibatch=whole"]
+    words = [
+        "steps=10",
+        "questions_per_step=60",
+        "data.short_batch=drop",
+        "evaluation.every=5",
+        "optim.minibatch=whole",
+    ]
     counts = happens(compose(words))
     assert "cannot act" in counts.clip and counts.responses == 480
     assert counts.epochs == pytest.approx(10 / 3)  # 200 questions: three batches of 60, 20 left out
@@ -59,7 +65,9 @@ def test_several_sets_are_counted_together(tmp_path):
     assert suite.held_out == 30 + 83 + 500 + 272 + 675 == suite.evaluated and suite.held_out_known
     few = happens(compose(["data=math_12k", "evaluation=dr_grpo_suite", "evaluation.questions=50"]))
     assert few.held_out == 30 + 4 * 50
-    other = happens(compose(["data=hub", "data.train.hub_id=some/set", "data.eval.hub_id=some/set", "evaluation.questions=70"]))
+    other = happens(
+        compose(["data=hub", "data.train.hub_id=some/set", "data.eval.hub_id=some/set", "evaluation.questions=70"])
+    )
     assert other.held_out == 70 and not other.held_out_known
 
 

@@ -152,7 +152,14 @@ def test_a_measured_speed_is_found_again_for_such_a_run_alone():
 
 def test_calibrate_times_two_steps_and_leaves_no_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    words = ["questions_per_step=2", "group_size=4", "max_new_tokens=8", "beta=no_kl", "evaluation=never", "--calibrate"]
+    words = [
+        "questions_per_step=2",
+        "group_size=4",
+        "max_new_tokens=8",
+        "beta=no_kl",
+        "evaluation=never",
+        "--calibrate",
+    ]
     text = shown(*words)
     assert "Time: about" in text and "kept in" in text
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
@@ -167,7 +174,9 @@ def test_the_page_has_what_the_script_prints():
     before = plan_docs.PAGE.read_text(encoding="utf-8")
     assert plan_docs.page(before) == before
     assert before.count("```text") == len(plan_docs.PRESETS) == 5
-    assert plan_docs.page(before.replace("What it is", "What it was", 2)) != before.replace("What it is", "What it was", 2)
+    assert plan_docs.page(before.replace("What it is", "What it was", 2)) != before.replace(
+        "What it is", "What it was", 2
+    )
 
 
 def test_read_gives_what_was_asked():

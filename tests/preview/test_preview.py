@@ -60,7 +60,11 @@ def test_prompts_of_the_embedded_model_offline(data: list[str]) -> None:
     assert f": {lengths[0]} tokens" in text and f": {lengths[1]} tokens" in text
     assert f": {lengths[3]} tokens" not in text  # two were asked for
     # least, median (the 2nd of 4), 95 % (the 4th), most, over
-    assert row(text, "training set") == ["4", *map(str, (min(lengths), sorted(lengths)[1], max(lengths), max(lengths))), "0"]
+    assert row(text, "training set") == [
+        "4",
+        *map(str, (min(lengths), sorted(lengths)[1], max(lengths), max(lengths))),
+        "0",
+    ]
 
 
 def test_only_the_tokenizer_is_loaded(data: list[str], model: Path) -> None:

@@ -44,7 +44,16 @@ WEIGHTS = ((0.3, -0.2, -0.1, 0.4), (0.05, -0.15, 0.0, 0.0))  # of each token
 def update(**found):
     empty = dict.fromkeys(("kl", "kl_N", "importance_mean", "importance_capped", "mismatch"))
     return Update(
-        **{**empty, "ratio_mean": 1.01, "ratio_max": 1.7, "clip_fraction": 0.1, "grad_norm": 2.0, "lr": 0.01, "updates": 3, **found}
+        **{
+            **empty,
+            "ratio_mean": 1.01,
+            "ratio_max": 1.7,
+            "clip_fraction": 0.1,
+            "grad_norm": 2.0,
+            "lr": 0.01,
+            "updates": 3,
+            **found,
+        }
     )
 
 
