@@ -44,7 +44,8 @@ def automatic(model: Any, device: torch.device, packed: bool) -> int:
     """Tokens that free memory holds by `bytes_a_token`, at least 256 and at most what still brings speed."""
     # layers that go through their own modules keep about twice as much, and LoRA's dropout as much again
     kept = bytes_a_token(model.config, model.dtype.itemsize, packed and _frozen(model), checkpoints(model))
-    fit = int(SHARE * free_memory(device) / (2 * kept if _drops_out(model) else kept))
+    kept *= 2 if _drops_out(model) else 1
+    fit = int(SHARE * free_memory(device) / kept)
     most = MOST.get(device.type, 8192)
     if device.type == "cpu":
         most = max(most, CACHED // kept)

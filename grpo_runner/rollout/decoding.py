@@ -14,8 +14,8 @@ from ..policy.decoder import Decoder, Layer, Projection, Shape
 from ..policy.kernels import add_norm, linears, rms, swiglu_down
 from ..policy.packed import buckets, forward, halves, heads
 
-# Prompts up to this long are copied to each of their rows: one fused call of attention is then faster than products.
-# Keys and values of longer ones are shared, and read once a group.
+# Prompts up to this long are copied to each of their rows: attention over one table is then faster than over two. Keys
+# and values of longer ones are shared, and read once a group.
 COPY_UP_TO = 128
 # Numbers in a matrix from which the other order of a product is faster; below, only what follows would be slower.
 TURN_FROM = 2**17
@@ -169,7 +169,7 @@ class Cache:
         K, V = (table[:, : self.offset + width].unflatten(0, (len(q), -1)) for table in self.own[number])
         # contiguous: the fused kernel is not taken for another layout
         q = q.contiguous().unflatten(1, (self.shape.kv_heads, -1))
-        # on CPUs two products take up to a third less time in float32, and three times as long in bfloat16
+        # on CPUs two products take less time in float32, and more in bfloat16
         if self.offset and not (q.device.type == "cpu" and q.dtype is torch.float32):
             return F.scaled_dot_product_attention(q, K, V, attn_mask=unseen, scale=1.0).reshape(len(q), -1)
         own = torch.matmul(q, K.transpose(2, 3))
@@ -236,7 +236,7 @@ def products(x: Tensor, projections: Sequence[Projection]) -> list[Tensor]:
 
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """x Wᵀ + b. A large W on a CPU as (W xᵀ)ᵀ: up to twice as fast for few rows, and what follows keeps the order."""
+    """x Wᵀ + b. A large W on a CPU as (W xᵀ)ᵀ: faster for few rows, and what follows keeps the order."""
     if x.device.type != "cpu" or weight.numel() < TURN_FROM or torch.is_autocast_enabled("cpu"):
         return F.linear(x, weight, bias)
     made = weight @ x.t()
