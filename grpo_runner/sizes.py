@@ -22,8 +22,8 @@ CACHED = 2**26
 SHARE = 0.6
 # Logits made at once: more on a GPU, where each chunk reads the whole head; on a CPU what its caches hold.
 CHUNK = {"cuda": 2**27, "cpu": 2**22}
-# Prompts up to this long are copied to each of their rows: one fused call of attention is then faster than products.
-# Keys and values of longer ones are shared, and read once a group.
+# Prompts up to this long are copied to each of their rows: attention over one table is then faster than over two. Keys
+# and values of longer ones are shared, and read once a group.
 COPY_UP_TO = 128
 
 # families whose attention has a bias on q, k and v whatever else the config says, and those that norm q and k
@@ -127,7 +127,8 @@ def automatic(free: int, kept: int, kind: str, dropout: bool = False) -> int:
     """Tokens of a micro-batch under `optim.microbatch_tokens=auto`: what `free` bytes hold, at least 256 and at most
     what still brings speed. kept: bytes that a token keeps, as much again with LoRA's dropout; kind: of the device.
     """
+    kept *= 2 if dropout else 1
     most = MOST.get(kind, 8192)
     if kind == "cpu":
         most = max(most, CACHED // kept)
-    return max(LEAST, min(int(SHARE * free / (2 * kept if dropout else kept)), most))
+    return max(LEAST, min(int(SHARE * free / kept), most))

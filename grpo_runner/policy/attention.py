@@ -231,7 +231,7 @@ def _forward(q: Tensor, k: Tensor, v: Tensor, beyond: Tensor | None) -> Tensor:
 def _backward(g: Tensor, q: Tensor, k: Tensor, v: Tensor, beyond: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of `_forward` by q, k and v, the probabilities made again."""
     before = k.shape[1] - q.shape[2]
-    if q.shape[2] <= BLOCK:
+    if q.shape[2] <= BLOCK:  # nothing to add up
         return _slopes(g.flatten(1, 2), q, k, v, beyond)
     gq, gk, gv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
     for first in range(0, q.shape[2], BLOCK):

@@ -85,29 +85,17 @@ class Batch:
         As few as filling each piece gives, cut at the lowest limit that gives no more: the largest decides how much
         memory is needed.
         """
-        filled = self._filled(rows, tokens)
-        low, high = 1, tokens
+        ordered = sorted((int(self.groups_N[row]), row) for row in rows.tolist())
+        sizes = [(group, row, len(self.prompts[row]), len(self.completions[row]) - 1) for group, row in ordered]
+        filled = _filled(sizes, tokens)
+        low, high = 1, tokens if len(filled) > 1 else 1  # one piece is what it is
         while low < high:
             middle = (low + high) // 2
-            if len(tried := self._filled(rows, middle)) <= len(filled):
+            if len(tried := _filled(sizes, middle)) <= len(filled):
                 filled, high = tried, middle
             else:
                 low = middle + 1
         yield from map(torch.tensor, filled)
-
-    def _filled(self, rows: Tensor, tokens: int) -> list[list[int]]:
-        """Rows in order, each into the last piece while it has room."""
-        pieces: list[list[int]] = []
-        size, last = 0, -1
-        for row in sorted(rows.tolist(), key=lambda row: (int(self.groups_N[row]), row)):
-            group, own = int(self.groups_N[row]), len(self.completions[row]) - 1
-            more = own + (len(self.prompts[row]) if group != last else 0)
-            if not pieces or size + more > tokens:
-                pieces.append([])
-                size, more = 0, own + len(self.prompts[row])
-            pieces[-1].append(row)
-            size, last = size + more, group
-        return pieces
 
     def pad(self, rows: Tensor, pad_id: int, device: torch.device) -> Padded:
         """Collate rows. Masks come from lengths, never from token values: pad may be the EOS."""
@@ -144,3 +132,17 @@ def minibatches(included_N: Tensor, group_size: int, updates: int, kind: str, se
     if kind == "response":
         return [part.sort().values for part in parts]
     return [rows[torch.isin(rows // group_size, part)] for part in parts]
+
+
+def _filled(sizes: Sequence[tuple[int, int, int, int]], tokens: int) -> list[list[int]]:
+    """The rows of (group, row, tokens of its prompt, own tokens), in order, each into the last piece while it fits."""
+    pieces: list[list[int]] = []
+    size, last = 0, -1
+    for group, row, prompt, own in sizes:
+        more = own + (prompt if group != last else 0)
+        if not pieces or size + more > tokens:
+            pieces.append([])
+            size, more = 0, own + prompt
+        pieces[-1].append(row)
+        size, last = size + more, group
+    return pieces

@@ -37,7 +37,7 @@ class MicrobatchBudget:
 
 def automatic(model: Any, device: torch.device, packed: bool) -> int:
     """Tokens that free memory holds by `bytes_a_token`, at least 256 and at most what still brings speed."""
-    # layers that go through their own modules keep about twice as much
+    # layers that go through their own modules keep about twice as much, and LoRA's dropout as much again
     kept = bytes_a_token(model.config, model.dtype.itemsize, packed and _frozen(model), checkpoints(model))
     return sizes.automatic(free_memory(device), kept, device.type, _drops_out(model))
 

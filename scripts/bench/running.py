@@ -200,10 +200,11 @@ def machine(threads: int) -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """The checkout's commit, with "+changes" where it has some; None outside git."""
+    """The checkout's commit, with "+changes" where it has some beside earlier figures; None outside git."""
+    status = ["status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs/speed", ":!docs/speed*"]
     found = [
         subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-        for words in (["rev-parse", "--short", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+        for words in (["rev-parse", "--short", "HEAD"], status)
     ]
     return found[0] + "+changes" * bool(found[1]) if found[0] else None
 

@@ -238,16 +238,13 @@ def test_the_handed_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         pytest.skip(f"the labelled rows are not here ({path.name} lies outside the repository)")
     monkeypatch.chdir(tmp_path)
     disagree: dict[str, list[str]] = defaultdict(list)
-    scored = 0
     for line in path.open(encoding="utf-8"):
         row = json.loads(line)
         if row.get("policy") == "debatable":
             continue
-        scored += 1
         if check(row["response"], row["gold"]).correct != row["expected"]:
             disagree[row["kind"]].append(row["id"])
-    assert not [kind for kind in disagree if kind.startswith("hack")], disagree
-    assert sum(map(len, disagree.values())) <= 0.005 * scored, disagree
+    assert not disagree
     assert list(tmp_path.iterdir()) == []
 
 
