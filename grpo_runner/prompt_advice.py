@@ -23,8 +23,8 @@ _BASE = re.compile(
     r"| ^mistral-7b-v0\.\d$ | ^smollm2?-[\d.]+[mb]$ | ^gemma(-2)?-\d+b$ | ^gemma-3-\d+b-pt$ | ^gpt2 | ^pythia-",
     re.IGNORECASE | re.VERBOSE,
 )
-# bases that box answers by themselves (Qwen2.5-Math: Dr. GRPO, Table 4, without a template) or when asked (Qwen2.5 from 3B
-# on: SimpleRL-Zoo gives them its boxed prompt)
+# bases that box answers by themselves (Qwen2.5-Math: Dr. GRPO, Table 4, without a template) or when asked (Qwen2.5 from
+# 3B on: SimpleRL-Zoo gives them its boxed prompt)
 _BOXES = re.compile(r"^qwen2\.5-(math-|([3-9]|\d\d)b)", re.IGNORECASE)
 # Dr. GRPO, Table 4: percent right of its five sets, greedy, without a template, under Qwen-Math's, and under R1's
 _TABLE_4 = {"qwen2.5-math-1.5b": (33.1, 24.2, 7.9), "qwen2.5-math-7b": (38.2, 26.5, 0.0)}

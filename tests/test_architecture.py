@@ -70,7 +70,7 @@ ARROWS = {
         "rollout",
         "tracking",
         "train",
-    },  # fmt: skip
+    },
     "cli": {
         "config",
         "helptext",
@@ -84,7 +84,7 @@ ARROWS = {
         "suite",
         "policy",
         "tracking",
-    },  # fmt: skip
+    },
     "__main__": {"cli"},
     "__init__": {"config", "train"},
 }

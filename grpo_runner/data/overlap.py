@@ -73,8 +73,8 @@ def overlaps(train: Iterable[Question], sets: Mapping[str, Sequence[Question]]) 
     same: dict[int, Question] = {}
     best: dict[int, tuple[float, Question]] = {}
     for question in train:
-        if (number := place.get(plain(question.text))) is not None:
-            same.setdefault(number, question)
+        if (known := place.get(plain(question.text))) is not None:
+            same.setdefault(known, question)
         shared = Counter(number for gram in grams(question.text) for number in index.get(gram, ()))
         for number, count in shared.items():
             share = count / sizes[number]

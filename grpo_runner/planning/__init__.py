@@ -28,12 +28,12 @@ def plan(words: Sequence[str], console: Console | None = None) -> int:
     if asked.help:
         console.print(USAGE, soft_wrap=True)
         return 0
-    from .made import make
+    from .made import composed, make
 
     if asked.calibrate:
         from .speed import calibrate
 
-        calibrate(asked, console)
+        calibrate(composed(asked)[0], console)
     made = make(asked)
     if asked.json is not None:
         from ..files import disk_errors, write_json

@@ -57,6 +57,6 @@ def read(words: Sequence[str]) -> Wanted | None:
 
 
 def _count(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9])):
+    if not (text.isascii() and text.isdecimal() and int(text[:9]) > 0):
         raise InputError(f"--n {text}: not allowed. It takes a whole number of at least 1.")
     return int(text[:9])

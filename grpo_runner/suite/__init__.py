@@ -78,7 +78,7 @@ def _evaluate(wanted: Wanted, console: Console) -> None:
 
 
 def _folder_name(wanted: Wanted) -> str:
-    """A name after the command, so that the same command finds the same folder; steps, graders and so on are not in it."""
+    """After the command, so that the same command finds the same folder; steps, graders and so on are not in it."""
     from ..config import label
 
     runs = "+".join(folder.name for folder in wanted.adapters)

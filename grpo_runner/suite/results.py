@@ -1,4 +1,4 @@
-"""What an evaluation leaves in its folder: results.json, and questions.parquet with a row a question, mode and policy."""
+"""What an evaluation leaves in its folder: results.json, and questions.parquet a row a question, mode and policy."""
 
 from __future__ import annotations
 

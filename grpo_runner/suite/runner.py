@@ -1,4 +1,4 @@
-"""Answering: each policy is loaded once, asks its journal what is done, and answers the rest a few questions at a time."""
+"""Answering: each policy is loaded once, asks its journal what is done, and answers the rest, a few at a time."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _config_to_load(target: Target) -> RunConfig:
 
 
 def take_weights(loaded: _Loaded, target: Target) -> None:
-    """Put a policy's tensors into the model. Raises InputError where they are not there, damaged, or of another shape."""
+    """Put a policy's tensors into the model. Raises InputError where they are missing, damaged, or of another shape."""
     config = loaded.config
     if target.weights == "checkpoint":
         file = "adapter" if config.lora.enabled else "policy"

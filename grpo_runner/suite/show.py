@@ -55,7 +55,7 @@ def _shown(one: Evaluated) -> list[tuple[str, str]]:
     found = []
     for mode, sets in one.summary.items():
         figures = next(iter(sets.values()))
-        last = f""
+        last = f"@{figures.samples}"
         found += [(mode, name) for name in figures.estimates if mode == "greedy" or name.endswith(last)]
     return found
 

@@ -92,7 +92,7 @@ def _hold_comparable(folders: Sequence[Path], configs: Sequence[RunConfig]) -> N
             raise InputError(
                 "\n".join(
                     [
-                        f"adapter={folder} (here) and adapter={folders[0]} (there) cannot be compared. "
+                        f"adapter={folder} (here) and adapter={folders[0]} (there) cannot be compared.",
                         "Give these keys once, for both:",
                         *other[:3],
                     ]

@@ -21,8 +21,8 @@ evaluate adapter=RUN_FOLDER … [KEY=VALUE …]     what a run has trained; seve
 
 What is asked stands in the group evaluation: evaluation=dr_grpo_suite, math500, gsm8k_test, aime, or sets of your own
 (+evaluation.sets.NAME.path=FILE); how often and how, in evaluation.samples, .greedy, .temperature, .top_p, .questions,
-.max_new_tokens. A run's other settings are its own, and keys given here come before them. The first of several policies
-is the one that the others are compared with, question by question. Typed again, the command goes on where it stopped."""
+.max_new_tokens. A run's other settings are its own, and keys given here come before them. The others are
+compared with the first of several policies, question by question. Typed again, the command goes on where it stopped."""
 
 FLAGS = ("--steps", "--base", "--also", "--against", "--output")
 _MANY = ("--also", "--against")
