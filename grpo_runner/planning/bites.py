@@ -67,8 +67,8 @@ def _short_budget(given: Given) -> Iterator[Bite]:
     if _real(config) and config.max_new_tokens < 256:
         yield Bite(
             "max_new_tokens",
-            f"max_new_tokens={config.max_new_tokens}: a worked answer to a mathematics question seldom ends in it, and a "
-            f"truncated one earns {'nothing' if config.reward.truncated == 'zero' else 'what its text is worth'}.",
+            f"max_new_tokens={config.max_new_tokens}: a worked answer to a mathematics question seldom ends in it, "
+            f"and such an answer earns {'nothing' if config.reward.truncated == 'zero' else 'what its text is worth'}.",
             "TRL #5697, #6220: a small default length ends training without a word",
         )
 
