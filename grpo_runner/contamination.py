@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from .types import Question
 
 USAGE = """\
-data contamination [OVERRIDE …]       hold the training questions of a run against its evaluation sets:
-                                      data=… evaluation=… and any other override of a run
-        [--json FILE]                 write all matches
+data contamination [OVERRIDE …]   hold the training questions of a run against
+                                  its evaluation sets: data=… evaluation=… and
+                                  any other override of a run
+        [--json FILE]             write all matches
 
-same: the same text but for white space, case and end marks. close: at least half of the question's 8-grams
-(eight words in a row) are in one training question. some: at least one 8-gram, but less than half.
+same text: the same but for white space, case and marks at its end.
+close: at least half of the question's 8-grams (eight words in a row) are in
+one training question. some 8-grams: at least one, but less than half.
 Exit code 0, whatever is found; 2 for what you can mend."""
 _EXAMPLES, _SHOWN = 3, 160  # matches of a kind, and characters of a question
 
@@ -60,20 +62,18 @@ def data(words: Sequence[str], console: Console | None = None) -> int:
 
 
 def questions(config: RunConfig) -> tuple[tuple[Question, ...], Mapping[str, tuple[Question, ...]]]:
-    """The training questions of a run, and those of each set that it could be evaluated on, data.eval among them.
+    """The training questions of a run, and all of each set that it is evaluated on: evaluation.sets, or data.eval.
 
-    Read as a run reads them. A data.eval without a source is left out where evaluation.sets names sets.
+    Read as a run reads them.
     """
     from .data import held_out, load
     from .reward import unreadable
 
-    source = config.data.eval
-    has_eval = config.data.kind != "table" or source.path is not None or source.hub_id is not None
-    loaded = load(config.data, config.seed, unreadable, evaluated=has_eval or not config.evaluation.sets)
-    sets = {"data.eval": loaded.eval} if loaded.eval else {}
-    for name, one in config.evaluation.sets.items():
-        sets[name] = held_out(config.data, name, one, unreadable)
-    return loaded.train, sets
+    named = config.evaluation.sets
+    loaded = load(config.data, config.seed, unreadable, evaluated=not named)
+    if not named:
+        return loaded.train, {"data.eval": loaded.eval}
+    return loaded.train, {name: held_out(config.data, name, one, unreadable) for name, one in named.items()}
 
 
 def _words(words: Sequence[str]) -> tuple[list[str], Path | None]:
