@@ -15,6 +15,7 @@ from .errors import InputError, nearest
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from .data.load import DataSets
     from .data.overlap import Match, Overlap
     from .schema import RunConfig
     from .types import Question
@@ -48,21 +49,21 @@ def data(words: Sequence[str], console: Console | None = None) -> int:
 
     config = compose(overrides)
     with _at_work(console):
-        train, sets = questions(config)
+        loaded, sets = questions(config)
         from .data.overlap import overlaps
 
-        found = overlaps(train, sets)
-    _show(console, len(train), found)
+        found = overlaps(loaded.train, sets)
+    _show(console, loaded, found)
     if file is not None:
         from .files import write_json
 
-        write_json(file, _as_json(len(train), found))
+        write_json(file, _as_json(len(loaded.train), found))
         console.print(f"\n{file}: all matches", soft_wrap=True)
     return 0
 
 
-def questions(config: RunConfig) -> tuple[tuple[Question, ...], Mapping[str, tuple[Question, ...]]]:
-    """The training questions of a run, and all of each set that it is evaluated on: evaluation.sets, or data.eval.
+def questions(config: RunConfig) -> tuple[DataSets, Mapping[str, tuple[Question, ...]]]:
+    """The training set of a run, and all of each set that it is evaluated on: evaluation.sets, or data.eval.
 
     Read as a run reads them.
     """
@@ -72,8 +73,8 @@ def questions(config: RunConfig) -> tuple[tuple[Question, ...], Mapping[str, tup
     named = config.evaluation.sets
     loaded = load(config.data, config.seed, unreadable, evaluated=not named)
     if not named:
-        return loaded.train, {"data.eval": loaded.eval}
-    return loaded.train, {name: held_out(config.data, name, one, unreadable) for name, one in named.items()}
+        return loaded, {"data.eval": loaded.eval}
+    return loaded, {name: held_out(config.data, name, one, unreadable) for name, one in named.items()}
 
 
 def _words(words: Sequence[str]) -> tuple[list[str], Path | None]:
@@ -109,14 +110,16 @@ def _at_work(console: Console) -> Iterator[None]:
         yield
 
 
-def _show(console: Console, trained: int, found: Sequence[Overlap]) -> None:
+def _show(console: Console, loaded: DataSets, found: Sequence[Overlap]) -> None:
     from .lessons.show import one_line, put, table
 
     made = table("evaluation set", "questions", "same text", "close", "some 8-grams")
     for one in found:
         counts = (one.questions, len(one.same), len(one.close), len(one.some))
         made.add_row(one.name, *(f"{count:,}" for count in counts))
-    console.print(f"{trained:,} training questions")
+    for note in loaded.notes:
+        console.print(one_line(note), soft_wrap=True)
+    console.print(f"{len(loaded.train):,} training questions, sha256 {loaded.digest[:16]}…")
     put(console, made)
     for one in found:
         for kind, matches in (("same", one.same), ("close", one.close)):

@@ -36,7 +36,8 @@ def test_the_table_has_the_counts_and_some_examples(capsys, words):
     assert cli.main(["data", "contamination", *words]) == 0
     said = capsys.readouterr().out
     lines = [line.split() for line in said.splitlines()]
-    assert lines[0] == ["4", "training", "questions"]
+    digest = contamination.questions(compose(words))[0].digest
+    assert said.startswith(f"4 training questions, sha256 {digest[:16]}…\n")
     assert ["first", "3", "2", "0", "0"] in lines and ["mine", "2", "0", "1", "0"] in lines
     assert "what is 1+1" in said and LONG in said
     assert "\x1b" not in said and "\\x1b[31m[bold]red" in said  # neither obeyed nor lost
@@ -52,9 +53,12 @@ def test_all_matches_go_to_a_file(capsys, words, tmp_path):
     assert match["question_id"] == "other/1" and match["share"] == 0.8182  # nine of eleven 8-grams
 
 
-def test_what_is_compared_is_what_the_run_would_take(words):
-    train, sets = contamination.questions(compose([*words, "data.max_question_characters=5"]))
-    assert [question.text for question in train] == ["free"]
+def test_what_is_compared_is_what_the_run_would_take(capsys, words):
+    words = [*words, "data.max_question_characters=5"]
+    assert cli.main(["data", "contamination", *words]) == 0
+    assert capsys.readouterr().out.startswith("Left out 3 of 4 questions of data.train, longer than")
+    loaded, sets = contamination.questions(compose(words))
+    assert [question.text for question in loaded.train] == ["free"]
     assert {name: len(held_out) for name, held_out in sets.items()} == {"first": 3, "mine": 2}
 
 

@@ -85,8 +85,11 @@ def _in_file(path: Path) -> tuple[int | None, str]:
                 return sum(batch.num_rows for batch in batches), str(path)
     except (OSError, ValueError):
         pass
-    if path.stem in FILES and not path.exists():
-        return FILES[path.stem], f"{path} is not here; the set of that name has so many"
+    named = (
+        path.parts[-3] if path.suffix == ".arrow" and len(path.parts) > 2 else path.stem
+    )  # gsm_8k/train/data-….arrow
+    if named in FILES and not path.exists():
+        return FILES[named], f"{path} is not here; the set of that name has so many"
     return None, f"size of {path} not known before it is loaded" + ("" if path.exists() else " (it is not here)")
 
 
