@@ -96,7 +96,7 @@ def test_the_same_as_json(data: list[str], model: Path, tmp_path: Path) -> None:
     around = len(found["prompts"][0]["ids"]) - len(QUESTIONS[0])
     sizes = [len(question) + around for question in QUESTIONS]
     expected = {"count": 4, "minimum": sizes[0], "median": sizes[0], "p95": sizes[3], "maximum": sizes[3]}
-    assert found["sets"]["training"] == expected | {"over": 0, "unknown": 0}
+    assert found["sets"]["training set"] == expected | {"over": 0, "unknown": 0}
     assert found["notes"] == []
 
 
@@ -116,7 +116,9 @@ def test_what_happens_to_long_prompts_is_what_the_run_does(data: list[str], mode
     assert "training set: 1 of 4 are refused, with the run (data.long_prompt=error)." in text
     text = printed(*data, f"model.path={model}", "prompt=none", "data.max_prompt_tokens=3", "data.long_prompt=drop")
     assert "training set: none is within data.max_prompt_tokens=3, so the run is refused." in text
-    with pytest.raises(InputError, match="is less than the prompt template alone, which takes 7 tokens"):
+    with pytest.raises(
+        InputError, match="leaves no room for a question: the prompt template with one character of it takes 8 tokens"
+    ):
         printed(*words, "prompt.template='Q: {{ question }} A:'", "data.long_prompt=truncate_left")
 
 
