@@ -119,7 +119,7 @@ CASES = [
     ("steps=${sed}", ["steps refers to ${sed}", 'Did you mean "seed"?']),
     ("optim.lr=${nope:1}", ["optim.lr: ", "finite number above 0"]),
     ("optim.lr={a:1}", ["optim.lr={a:1}", "finite number"]),
-    ("experiment=nope", ["experiment=nope", "quickstart"]),
+    ("experiment=nope", ["experiment=nope", "that python -m grpo_runner --help lists."]),
     ("experiment=quickstrat", ['Did you mean "quickstart"?']),
     ("run_name=a/b", ["run_name=a/b", "hydra.run.dir"]),
     ("run_name=..", ["run_name=..", "hydra.run.dir"]),
