@@ -13,10 +13,11 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from .. import prompt_advice
 from ..errors import InputError
 from ..evaluation import Grade, Suite, answer, modes
 from ..policy.models import choose_device, choose_dtype, eos_ids, load_model, load_tokenizer, read_adapter
-from ..prompts import Prompter
+from ..prompts import Prompter, mismatches
 from ..reward import policy_of
 from ..rng import key
 from ..rollout import Engine
@@ -118,14 +119,17 @@ def _load(
     config = _config_to_load(same[0])
     device = choose_device(config.device)
     tokenizer = load_tokenizer(config.model)
-    asked, notes = suites(config, Prompter(config.prompt, tokenizer), sets, seed)
+    prompter = Prompter(config.prompt, tokenizer)
+    # data.max_prompt_tokens is training's: a figure of some of a set's questions would be nobody's figure
+    asked, notes = suites(config, prompter, sets, seed, limit=None)
     untrained = all(one.weights == "initial" for one in same) and config.lora.adapter is None
     if untrained and config.rollout.engine != "vllm":  # as it is, without an adapter that does nothing
         model = load_model(config.model, device, choose_dtype(config.dtype, device))
     else:
         model, _ = load_policy(config, device)
-    note = positions(model.config, longest(asked))
-    for text in [*notes, *([note] if note else [])]:
+    position_note = positions(model.config, longest(asked))
+    advice = [said for find in prompt_advice.FINDERS for said in find(config)]
+    for text in (*notes, *([position_note] if position_note else []), *advice, *mismatches(prompter)):
         say(f"note: {text}")
     named = {name: value for name, value in model.named_parameters() if value.requires_grad}
     back = len({one.weights == "initial" for one in same}) == 2  # before training, and after it

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -15,6 +16,7 @@ from .published import Comparison
 from .results import Evaluated
 from .summary import Figures
 
+WIDEST_PROMPT = 60
 INTERVAL = "in brackets 95 % intervals, over questions"
 
 
@@ -34,7 +36,23 @@ def show(console: Console, found: Sequence[Evaluated], compared: Sequence[Compar
     if compared:
         section(console, "Published figures", "in percent; ours with its 95 % interval", _published(compared))
     console.print()
-    console.print(Text.assemble(("results    ", "dim"), str(folder)), soft_wrap=True)
+    for key, text in (*_asked(found[0].answered.settings), ("results", str(folder))):
+        console.print(Text.assemble((f"{key:11}", "dim"), text), soft_wrap=True)
+
+
+def _asked(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """How the answers were asked for, and what counts as right: what a figure means nothing without."""
+    template = one_line(settings["prompt.template"])
+    shown = template if len(template) <= WIDEST_PROMPT else template[: WIDEST_PROMPT - 1] + "…"
+    yield "prompt", shown + (", in the model's chat template" if settings["prompt.chat"] else "")
+    ways = ["greedy"] if settings["evaluation.greedy"] else []
+    if samples := settings["evaluation.samples"]:
+        ways.append(
+            f"{samples} sampled at temperature {settings['evaluation.temperature']:g}, "
+            f"top-p {settings['evaluation.top_p']:g}"
+        )
+    yield "answers", f"{' and '.join(ways)}; {settings['max_new_tokens']:,} tokens at most, seed {settings['seed']}"
+    yield "graded by", f"reward.extract={settings['reward.extract']}, reward.equality={settings['reward.equality']}"
 
 
 def interval(found: Estimate) -> str:

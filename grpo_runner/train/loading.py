@@ -106,12 +106,15 @@ def budget_of(config: RunConfig) -> int:
 
 
 def suites(
-    config: RunConfig, prompter: Prompter, sets: dict[str, tuple[Question, ...]], seed: int
+    config: RunConfig, prompter: Prompter, sets: dict[str, tuple[Question, ...]], seed: int, limit: int | None
 ) -> tuple[list[Suite], list[str]]:
-    """Sets of questions with their prompts, and notes. Sets without a question that fits are refused by `fit`."""
+    """Sets of questions with their prompts, and notes. Sets without a question that fits are refused by `fit`.
+
+    limit: tokens that a prompt may have; None: all questions are asked, whole.
+    """
     made, notes = [], []
     for name, questions in sets.items():
-        kept, prompts, note = fit(questions, prompter, config.data.max_prompt_tokens, config.data.long_prompt)
+        kept, prompts, note = fit(questions, prompter, limit, config.data.long_prompt)
         ids = [prompts[question.id] for question in kept]
         made.append(Suite(name, kept, ids, config.prompt.stop, budget_of(config), seed))
         if note:
