@@ -29,11 +29,11 @@ from ..train.loading import (
     fingerprint,
     load_policy,
     longest,
-    named_sets,
     positions,
     start_engine,
     start_grader,
     suites,
+    whole_sets,
 )
 from ..types import Group, Question, Verdict
 from .journal import Journal, Record, hold
@@ -72,13 +72,17 @@ class _Loaded:
     initial: dict[str, Tensor]
 
 
-def questions_of(config: RunConfig) -> dict[str, tuple[Question, ...]]:
-    """The questions to ask by set: evaluation.sets, or data.eval, by "", where none is named. Raises InputError."""
+def questions_of(config: RunConfig) -> tuple[dict[str, tuple[Question, ...]], dict[str, int]]:
+    """The questions to ask by set, and how many each set has: evaluation.sets, or data.eval, by "", where none is
+    named. Raises InputError.
+    """
     if not modes(config.evaluation):
         raise InputError(
             "evaluation.samples=0 with evaluation.greedy=false asks nothing. Allowed: one of them, or both."
         )
-    return named_sets(config) or {"": eval_set(config, config.seed)}
+    sets = whole_sets(config) or {"": eval_set(config, config.seed)}
+    asked = {name: questions[: config.evaluation.questions] for name, questions in sets.items()}
+    return asked, {name or EVAL: len(questions) for name, questions in sets.items()}
 
 
 def answer_all(
