@@ -93,13 +93,14 @@ class Prompter:
 
 
 def fit(
-    questions: Sequence[Question], prompter: Prompter, max_prompt_tokens: int, long_prompt: str
+    questions: Sequence[Question], prompter: Prompter, max_prompt_tokens: int | None, long_prompt: str
 ) -> tuple[tuple[Question, ...], dict[str, tuple[int, ...]], str | None]:
     """Prompts within `max_prompt_tokens`: (questions kept, prompt ids by question id, a note or None).
 
-    long_prompt: "drop" leaves longer ones out and counts them in the note; "error" refuses the first;
-    "truncate_left" takes characters off the beginning of the question until the prompt fits. The template around it
-    stays whole, so the model still sees where its turn begins. Questions themselves are returned unchanged.
+        max_prompt_tokens: None for no limit. long_prompt: "drop" leaves longer ones out and counts them in the note;
+    "error" refuses the first; "truncate_left" takes characters off the beginning of the question until the prompt fits.
+    The template around it stays whole, so the model still sees where its turn begins. Questions themselves are returned
+    unchanged.
     Raises InputError when none is left, or when the template leaves no room for a question.
     """
     kept: list[Question] = []
@@ -107,7 +108,7 @@ def fit(
     long, unknown, longest = 0, 0, 0
     for question in questions:
         ids = prompter.encode(question)
-        if len(ids) > max_prompt_tokens:
+        if max_prompt_tokens is not None and len(ids) > max_prompt_tokens:
             long, longest = long + 1, max(longest, len(ids))
             if long_prompt == "error":
                 raise InputError(
