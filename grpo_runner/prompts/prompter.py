@@ -97,7 +97,7 @@ def fit(
 ) -> tuple[tuple[Question, ...], dict[str, tuple[int, ...]], str | None]:
     """Prompts within `max_prompt_tokens`: (questions kept, prompt ids by question id, a note or None).
 
-        max_prompt_tokens: None for no limit. long_prompt: "drop" leaves longer ones out and counts them in the note;
+    max_prompt_tokens: None for no limit. long_prompt: "drop" leaves longer ones out and counts them in the note;
     "error" refuses the first; "truncate_left" takes characters off the beginning of the question until the prompt fits.
     The template around it stays whole, so the model still sees where its turn begins. Questions themselves are returned
     unchanged.

@@ -100,7 +100,7 @@ CASES = [
     ("seed@x=1", ['no group "seed"', "Write seed=… without the @"]),
     ("tracking.probe={a:1}", ["tracking.probe={a:1} is not allowed", "a list"]),
     ("optim.betas={a:1}", ["optim.betas={a:1} is not allowed", "a list of 2"]),
-    ("data.train=[1]", ["data.train=[1] is not allowed", "path, hub_id, hub_config and split"]),
+    ("data.train=[1]", ["data.train=[1] is not allowed", "the keys path, hub_id, hub_config, split, revision,"]),
     ("data.train={x:1}", ['Unknown key "data.train.x"']),
     *[
         (f"{text}", [f"{text.lstrip('+~').partition('=')[0]} is no key: tracking.probe is a list", "tracking.probe=[a"])

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from rich.console import Console
 
 from grpo_runner.errors import InputError
@@ -135,9 +136,29 @@ def test_evaluation_sets_are_counted_unless_there_is_none(data: list[str]) -> No
     assert "evaluation" not in printed(*data, "evaluation=never").split("tokens of a prompt")[1]
 
 
+DOCS = (Path(__file__).parents[2] / "docs" / "prompts.md").read_text()
+
+
+def test_the_example_in_the_documents_is_what_is_printed() -> None:
+    """The first block of text, below the command that prints it."""
+    shown = DOCS.split("```text\n")[1].split("```")[0]
+    assert "    python -m grpo_runner prompt experiment=quickstart --n 2\n" in DOCS
+    assert printed("experiment=quickstart", "--n", "2") == shown
+
+
+def test_the_table_in_the_documents_is_that_of_the_files() -> None:
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in DOCS.splitlines() if line.startswith("| `")][
+        1:
+    ]
+    told = {name.strip("`"): (chat == "the model's", "</answer>" in stop) for name, _, chat, _, stop in rows}
+    files = (Path(__file__).parents[2] / "conf" / "prompt").glob("*.yaml")
+    choices = {file.stem: yaml.safe_load(file.read_text()) for file in files}
+    assert told == {name: (choice["chat"], choice["stop"] == ["</answer>"]) for name, choice in choices.items()}
+
+
 def test_an_experiment_that_is_a_sweep_shows_its_first_run() -> None:
-    text = printed("experiment=grpo_vs_dr_grpo", "data.train_size=16", "data.eval_size=4", "--n=1")
-    assert text.startswith("A sweep of 24 runs; this is its first.\n")
+    text = printed("experiment=grpo_vs_dr_grpo", "seed=0", "data.train_size=16", "data.eval_size=4", "--n=1")
+    assert text.startswith("A sweep of 4 runs; this is its first.\n")  # as many as it has without its six seeds
 
 
 def test_markup_and_escapes_are_text(tmp_path: Path, model: Path) -> None:
