@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..evaluation import Estimate
-from .summary import MODES, Summary, accuracy_name
+from .summary import AVERAGE, MODES, Summary, accuracy_name
+
+_AGAIN = re.compile(r"_avg\d+$")  # aime24_avg32: a second figure of aime24, no set of its own
 
 
 @dataclass(frozen=True)
@@ -35,16 +38,22 @@ def figures(names: Sequence[str]) -> dict[str, dict[str, float]]:
 
 
 def compare(published: Mapping[str, Mapping[str, float]], policy: str, summary: Summary) -> list[Comparison]:
-    """One policy beside all the published figures asked for."""
+    """One policy beside all the published figures asked for; a published mean only beside a mean of the same sets."""
     mode = next(mode for mode in MODES if mode in summary)
     sets = summary[mode]
     what = accuracy_name(mode, next(iter(sets.values())).samples)
     found = []
     for name, values in published.items():
+        alike = _names(sets) == _names(values)
         for key, value in values.items():
-            ours = sets[key].estimates[what] if key in sets else None
+            ours = sets[key].estimates[what] if key in sets and (key != AVERAGE or alike) else None
             inside = None if ours is None else ours.low <= value / 100 <= ours.high
             found.append(
                 Comparison(name, key, value, policy, f"{mode} {what}" if mode == "greedy" else what, ours, inside)
             )
     return found
+
+
+def _names(keys: Iterable[str]) -> set[str]:
+    """The sets among the keys of figures, the mean left out."""
+    return {key for key in keys if key != AVERAGE and not _AGAIN.search(key)}

@@ -101,3 +101,14 @@ def test_a_published_figure_is_inside_or_not():
     assert first.ours is not None and (first.ours.low, first.ours.high) == pytest.approx((0.274, 0.608), abs=5e-4)
     assert (absent.set, absent.ours, absent.inside) == ("amc", None, None)
     assert far.inside is False
+
+
+def test_a_published_mean_stands_beside_a_mean_of_the_same_sets_alone():
+    rows = [record(n, R, name=name) for n in range(4) for name in ("aime24", "gsm8k")]
+
+    def ours(*others: str) -> object:
+        figures = {"paper": dict.fromkeys((*others, "average"), 50.0)}
+        return published.compare(figures, "mine", summarise(rows))[-1].ours
+
+    assert ours("aime24", "gsm8k") is not None and ours("aime24", "aime24_avg32", "gsm8k") is not None
+    assert ours("aime24") is None and ours("aime24", "gsm8k", "amc") is None
