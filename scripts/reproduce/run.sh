@@ -83,9 +83,15 @@ mkdir -p "$out"
 say "Train into $out/run"
 train=("$python" -m grpo_runner)
 if [ "$processes" -gt 1 ]; then
-    train=("$python" -m torch.distributed.run --standalone --nproc-per-node "$processes" -m grpo_runner)
+    # after Ctrl-C a step is finished and saved, for which torchrun's own 30 seconds may be too short
+    train=("$python" -m torch.distributed.run --standalone --shutdown-timeout 600 --nproc-per-node "$processes"
+        -m grpo_runner)
 fi
-"${train[@]}" "${overrides[@]}" "hydra.run.dir=$out/run"
+"${train[@]}" "${overrides[@]}" "hydra.run.dir=$out/run" || {
+    status=$?
+    [ "$processes" -le 1 ] || echo "What ended it stands above torch's own report. The same command goes on." >&2
+    exit $status
+}
 
 say "Evaluate before and after, beside the published figures $figures"
 "$python" -m grpo_runner evaluate "adapter=$out/run" --base ${words[@]+"${words[@]}"} --against "$figures" --output "$out/evaluation"
