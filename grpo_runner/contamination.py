@@ -67,14 +67,14 @@ def questions(config: RunConfig) -> tuple[DataSets, Mapping[str, tuple[Question,
 
     Read as a run reads them.
     """
-    from .data import held_out, load
+    from .data import held_out_sets, load
     from .reward import unreadable
 
     named = config.evaluation.sets
     loaded = load(config.data, config.seed, unreadable, evaluated=not named)
     if not named:
         return loaded, {"data.eval": loaded.eval}
-    return loaded, {name: held_out(config.data, name, one, unreadable) for name, one in named.items()}
+    return loaded, held_out_sets(config.data, named, unreadable)
 
 
 def _words(words: Sequence[str]) -> tuple[list[str], Path | None]:
