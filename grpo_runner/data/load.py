@@ -80,13 +80,14 @@ def eval_questions(config: DataConfig, seed: int, unreadable: Unreadable) -> tup
 def held_out(config: DataConfig, name: str, source: SetConfig, unreadable: Unreadable) -> tuple[Question, ...]:
     """All questions of one set of evaluation.sets, in the order that `eval` of `load` has; for a name and its source.
 
-    A column or pattern that the source leaves null is that of `config`. No filter, size or data.unreadable_gold acts
+    A column that the source leaves null is that of `config`, and so is a pattern, unless the source has an answer column
+    of its own: the pattern belongs to the column. No filter, size or data.unreadable_gold acts
     here: published figures count every row, so one that cannot be read is refused.
     Raises InputError naming the key, or the file and line.
     """
     key = f"evaluation.sets.{name}"
     columns = _columns(config, source, key, drop=False)
-    if source.answer_pattern is not None:
+    if source.answer_pattern is not None or source.answer_column is not None:
         read_gold = golds.reader(source.answer_pattern, f"{key}.answer_pattern", columns.answer, drop=False)
         columns = replace(columns, read_gold=read_gold)
     found = _questions(_rows(columns), columns)

@@ -406,6 +406,13 @@ def test_held_out_takes_null_from_data_and_its_own_before_it(sets, tmp_path):
     assert ((plain.text, plain.gold), (own.text, own.gold)) == (("q", "5"), ("p", "6"))
 
 
+def test_a_pattern_of_data_is_not_taken_to_another_answer_column(sets, tmp_path):
+    config = sets([("a", "#### 1")], answer_pattern=GSM8K)
+    path = write(tmp_path / "set.jsonl", [{"question": "q", "answer": "#### 5", "final": "x\n= #### 6"}])
+    (own,) = data.held_out(config, "mine", of(path, answer_column="final"), readable)
+    assert own.gold == "x\n= #### 6"
+
+
 def test_held_out_reads_several_answers_and_floats(sets, tmp_path):
     rows = [{"question": "minerva", "answer": ["8.7e8", r"8.7 \times 10^8"]}, {"question": "amc", "answer": 27.0}]
     found = data.held_out(sets([("a", "1")]), "mine", of(write(tmp_path / "set.jsonl", rows)), unreadable)
