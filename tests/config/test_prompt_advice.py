@@ -97,7 +97,7 @@ def test_a_prompt_of_ours_with_the_reward_it_names_has_no_fault() -> None:
     chat, base = INSTRUCT, MATH_7B
     pairs = {
         "none": [base], "r1": ["reward=r1_answer_tag", BASE_7B], "qwen_math": [base], "deepseek_math": [chat],
-        "chat_boxed": [chat], "tiny": [], "abel": ["model=qwen2_5_0_5b"], "qwen_boxed": [BASE_7B],
+        "chat_boxed": [chat], "dapo": [chat], "tiny": [], "abel": ["model=qwen2_5_0_5b"], "qwen_boxed": [BASE_7B],
         "verl_gsm8k": ["reward=gsm8k_hash", chat], "verl_math": [chat],
         "open_r1": ["reward=math_verify", chat], "tinyzero": ["reward=countdown", "data=countdown", BASE_7B],
         "r1_distill_qwen": ["model.path=deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B"],
