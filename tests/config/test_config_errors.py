@@ -34,6 +34,7 @@ CASES = [
     ("+typo=1", ["typo"]),
     ("typo=1", ["typo", "--cfg job"]),
     ("advntage=grpo", ["advntage", 'Did you mean "advantage"?']),
+    ("experimnt=quickstart", ["experimnt", 'Did you mean "experiment"?']),
     ("optim.lrr=1", ["optim.lrr", 'Did you mean "optim.lr"?']),
     ("+optim.lrr=1", ["optim.lrr", 'Did you mean "optim.lr"?']),
     ("++optim.lrr=1", ["optim.lrr", 'Did you mean "optim.lr"?']),
