@@ -48,9 +48,13 @@ def _what(console: Console, told: What) -> None:
     grid = Table(box=None, header_style="dim", padding=(0, 2, 0, 0), pad_edge=False)
     for name in ("switch", "value", "from"):
         grid.add_column(name, no_wrap=name == "switch", overflow="fold")
+    above = ""
     for switch in told.switches:
         style = "yellow" if switch.source.startswith("typed") else "dim"
-        grid.add_row(switch.key, clean(switch.value), Text(clean(switch.source), style=style))
+        document, colon, place = switch.source.partition(": ")
+        source = f"″ {place}" if colon and document == above else switch.source
+        above = document
+        grid.add_row(switch.key, clean(switch.value), Text(clean(source), style=style))
     console.print(grid)
     _list(console, f"Departs from experiment={told.preset}", told.departures)
     _list(console, "A library's convention, or ours", told.conventions)
@@ -161,7 +165,7 @@ def _parts(needs: tuple[Needs, ...]) -> Table:
     }
     for title, parts in moments.items():
         grid.add_row(Text(title, style="bold"))
-        for name in dict.fromkeys(name for part in parts for name in part):
+        for name in _in_order(parts):
             grid.add_row(f"  {name}", *(_gb(part.get(name)) for part in parts))
     grid.add_row(Text("together, with the process itself", style="bold"))
     for name in needs[0].peaks:
@@ -173,21 +177,35 @@ def _parts(needs: tuple[Needs, ...]) -> Table:
     return grid
 
 
+def _in_order(parts: Iterable[Iterable[str]]) -> list[str]:
+    """All names once, each as near to its place as in any of the lists."""
+    names: list[str] = []
+    for part in parts:
+        at = 0
+        for name in part:
+            if name not in names:
+                names.insert(at, name)
+            at = names.index(name) + 1
+    return names
+
+
 def _fits(found: Needs) -> Text:
     words = {True: ("yes", "bold green"), False: ("no", "bold red"), None: ("-", "dim")}[found.fits]
     return Text(*words)
 
 
 def _shortages(made: Made) -> list[str]:
-    """What to change first, devices that want the same together."""
+    """What to change, devices that want the same together."""
     wanted: dict[str, list[str]] = {}
     for name, short in made.short.items():
-        if short.words is None:
-            words = "no key here is enough by itself, nor lowers the peak"
+        first, *others = short.changes or ("",)
+        then = "".join(f", then {words}" for words in others)
+        if not first:
+            words = "no key here lowers the peak"
         elif short.fits:
-            words = f"first change {short.words}: then it fits"
+            words = f"first change {first}{then}: then it fits"
         else:
-            words = f"first change {short.words}: it lowers the peak most, but not enough by itself"
+            words = f"not even with {first}{then}"
         wanted.setdefault(words, []).append(name)
     return [f"{'; '.join(names)}: {words}." for words, names in wanted.items()]
 
@@ -198,13 +216,23 @@ def _gb(size: int | None) -> str:
 
 def _time(made: Made) -> str:
     if made.estimate is None:
-        return "Time: not measured on this machine for such a run. plan --calibrate times two steps of it."
+        asked = "Time" if made.price is None else "Time and cost"
+        return f"{asked}: not measured on this machine for such a run. plan --calibrate times two steps of it."
     found = made.estimate
-    cost = ""
+    said = _estimate(found)
     if made.price is not None:
-        low, high = (hours * made.price * made.processes for hours in (found.least, found.most))
-        cost = f" At {made.price:g} an hour and device: {low:,.3g} to {high:,.3g}."
-    return _estimate(found) + cost
+        said += f" At {made.price:g} an hour and device: {_cost(made, 1)}."
+    if made.runs is not None and made.runs > 1:
+        low, high = _hours(made.runs * found.least), _hours(made.runs * found.most)
+        cost = "" if made.price is None else f", {_cost(made, made.runs)}"
+        said += f" {made.runs} such runs, one after another: {low} to {high}{cost}."
+    return said
+
+
+def _cost(made: Made, runs: int) -> str:
+    assert made.estimate is not None and made.price is not None
+    devices = runs * made.price * made.processes
+    return f"{made.estimate.least * devices:,.3g} to {made.estimate.most * devices:,.3g}"
 
 
 def _estimate(found: Estimate) -> str:
@@ -230,4 +258,5 @@ def _bites(console: Console, made: Made) -> None:
         console.print(Text("Nothing that is known here."))
     for bite in made.bites:
         key = f"  [{bite.key}] " if bite.key else "  "
-        console.print(_item(Text.assemble(clean(bite.text), (key, "cyan"), (bite.source, "dim"))))
+        source = f"{bite.source}; as published" if bite.published else bite.source
+        console.print(_item(Text.assemble(clean(bite.text), (key, "cyan"), (source, "dim"))))

@@ -12,6 +12,11 @@ OWN = ["data=jsonl", "data.question_column=problem"]
 HELD_OUT = "data.eval.hub_id=HuggingFaceH4/MATH-500"
 CASES = {  # words of the warning: (overrides that have the fault, overrides that have it not)
     "seldom ends in it": ([*REAL, "max_new_tokens=128"], REAL),
+    "96: a worked answer": (["experiment=laptop_gsm8k", "prompt.stop=[]"], ["experiment=laptop_gsm8k"]),
+    "5: a worked answer": (
+        ["model=qwen2_5_math_7b", "max_new_tokens=5", "data=countdown"],
+        ["model=qwen2_5_math_7b", "max_new_tokens=5"],
+    ),
     "distilled reasoning model": (
         [*REAL, "model.path=deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B", "max_new_tokens=3000"],
         [*REAL, "model.path=deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B", "max_new_tokens=8192"],
@@ -57,6 +62,10 @@ CASES = {  # words of the warning: (overrides that have the fault, overrides tha
     "beta.refresh_every changes nothing with beta=0": (["beta=no_kl", "beta.refresh_every=5"], ["beta=0.1", "beta.refresh_every=5"]),
     "the clip range cannot act": ([], ["optim.updates_per_rollout=2"]),
     "half of it": (["advantage=dr_grpo", "beta=no_kl"], ["experiment=dr_grpo"]),
+    "loss_norm=constant is half of it": (
+        ["loss_norm=constant", "beta=no_kl"],
+        ["advantage=dr_grpo", "loss_norm=sequence_sum", "beta=no_kl"],
+    ),
 }  # fmt: skip
 
 
@@ -79,6 +88,26 @@ def test_groups_without_variance_at_the_given_success_rate():
     assert "all right or all wrong" not in said(["rollout.dynamic_sampling=10"], success=0.95)
     # without a group there is nothing to be even in
     assert "all right or all wrong" not in said(["advantage=reinforce"], success=0.95)
+
+
+def test_an_estimator_that_was_typed_and_has_no_weight():
+    assert "beta.estimator=k3 changes nothing" in said(["beta=no_kl"], typed=["beta", "beta.estimator"])
+    assert "changes nothing" not in said(["beta=no_kl"], typed=["beta"])
+    assert "changes nothing" not in said(["beta=0.1"], typed=["beta.estimator"])
+
+
+def test_what_is_as_published_is_said_so_and_last():
+    words = ["experiment=rasbt_qwen3_0_6b"]
+    facts = ["optim.updates_per_rollout", "optim.lr"]
+    found = bites(compose(words), published=facts)
+    assert [bite.published for bite in found] == sorted(bite.published for bite in found)
+    assert {bite.key for bite in found if bite.published} == set(facts)
+    assert not any(bite.published for bite in bites(compose(words)))
+    assert [
+        bite.published
+        for bite in bites(compose([*REAL, "prompt=r1"]), published=["prompt.stop"])
+        if bite.key == "prompt"
+    ] == [True]
 
 
 def test_a_sentence_is_about_its_first_key():
