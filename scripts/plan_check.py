@@ -63,17 +63,17 @@ class Case(NamedTuple):
 CASES = (
     Case("embedded", (1, 2, 4)),
     Case("embedded", (8, 8, 32)),
-    Case("embedded, KL, group of 16", (64, 16, 96)),
+    Case("embedded, group of 16", (64, 16, 96)),
     Case("embedded, all weights", (8, 8, 32), FULL),
     Case("embedded, transformers, padded", (32, 8, 64), ("rollout=transformers", "optim.packing=false")),
-    Case("SmolLM2, KL", (4, 8, 64), ("beta=0.04",), True),
+    Case("SmolLM2", (4, 8, 64), (), True),
     Case("SmolLM2, bfloat16", (1, 4, 16), ("dtype=bfloat16",), True),
     Case("SmolLM2, merge_lora off, checkpointing", (2, 8, 32),
          ("rollout.merge_lora=false", "model.gradient_checkpointing=true"), True),
     Case("SmolLM2, group of 16, short", (2, 16, 16), (), True),
     Case("SmolLM2, transformers, padded", (2, 4, 32), ("rollout=transformers", "optim.packing=false"), True),
     Case("SmolLM2, all weights", (1, 4, 32), FULL, True),
-    Case("SmolLM2, all weights, KL, bfloat16", (1, 4, 16), (*FULL, "beta=0.04", "dtype=bfloat16"), True),
+    Case("SmolLM2, all weights, no KL, bfloat16", (1, 4, 16), (*FULL, "beta=no_kl", "dtype=bfloat16"), True),
 )  # fmt: skip
 
 

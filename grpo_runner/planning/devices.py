@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ..schema import RunConfig
 from ..sizes import LEAST, Sizes, automatic
-from .needs import Work, itself, kept, lasting, peak, sampling, updating
+from .needs import Work, itself, kept, lasting, peak, sampling, saving, updating
 
 GB = 10**9
 GPUS = (16, 24, 48, 80)
@@ -25,20 +25,28 @@ class Place:
 
 @dataclass(frozen=True)
 class Needs:
-    """One process on one device. micro: tokens of a micro-batch of the update. peaks: bytes of sampling and update."""
+    """One process on one device. micro: tokens of a micro-batch of the update. peaks: bytes of the moments that count.
+
+    saving: {} on a GPU, whose checkpoints are made in the machine's memory.
+    """
 
     place: Place
     lasting: dict[str, int]
     sampling: dict[str, int]
     updating: dict[str, int]
+    saving: dict[str, int]
     micro: int
 
     @property
     def peaks(self) -> dict[str, int]:
-        return {
-            "sampling": peak(self.place.kind, self.lasting, self.sampling),
-            "update": peak(self.place.kind, self.lasting, self.updating),
+        kind = self.place.kind
+        found = {
+            "sampling": peak(kind, self.lasting, self.sampling),
+            "update": peak(kind, self.lasting, self.updating),
         }
+        if self.saving:
+            found["saving"] = peak(kind, self.lasting, self.saving, self.updating)
+        return found
 
     @property
     def most(self) -> int:
@@ -78,7 +86,7 @@ def needs(config: RunConfig, sizes: Sizes, place: Place, prompt: int, world: int
     single = prompt + config.max_new_tokens - (1 if work.packed else 0)
     while True:
         sized = _with_micro(config, work, max(limit, single), world)
-        found = Needs(place, stays, sampled, updating(sized), sized.micro)
+        found = Needs(place, stays, sampled, updating(sized), saving(work), sized.micro)
         if found.fits is not False or limit <= single:
             return found
         limit //= 2

@@ -70,6 +70,7 @@ class Made:
                         "always": found.lasting,
                         "sampling": found.sampling,
                         "update": found.updating,
+                        "saving": found.saving,
                         "microbatch_tokens": found.micro,
                         "change": asdict(self.short[found.place.name]) if found.place.name in self.short else None,
                     }

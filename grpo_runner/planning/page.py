@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -14,8 +15,6 @@ from .happens import Happens
 from .made import Made
 from .speed import Estimate
 from .what import What
-
-GB = 1e9
 
 
 def show(made: Made, console: Console) -> None:
@@ -141,10 +140,10 @@ def _needs(console: Console, made: Made) -> None:
     console.print(Text(f"{clean(model.path)}: {count}"))
     if made.needs:
         each = "" if made.processes == 1 else f", each of {made.processes} processes"
-        console.print(
-            Text(f"GB at the most, worked out, not measured{each}; prompts of {made.prompt:,} tokens", style="dim")
-        )
-        console.print(_parts(made.needs))
+        size = _unit(made.needs)
+        said = f"{size.name} at the most, worked out, not measured{each}; prompts of {made.prompt:,} tokens"
+        console.print(Text(said, style="dim"))
+        console.print(_parts(made.needs, size))
         for line in _shortages(made):
             console.print(_item(Text(line, style="yellow")))
     else:
@@ -152,7 +151,26 @@ def _needs(console: Console, made: Made) -> None:
     console.print(Text(_time(made)))
 
 
-def _parts(needs: tuple[Needs, ...]) -> Table:
+class _Unit(NamedTuple):
+    """name: of `size` bytes; places: behind the point."""
+
+    name: str
+    size: float
+    places: int
+
+    def of(self, size: int | None) -> str:
+        return "" if size is None else f"{size / self.size:,.{self.places}f}"
+
+
+def _unit(needs: tuple[Needs, ...]) -> _Unit:
+    """GB, or MB where no part of the run is as large as 1 GB."""
+    parts = [
+        size for found in needs for part in (found.lasting, found.sampling, found.updating) for size in part.values()
+    ]
+    return _Unit("GB", 1e9, 2) if max(parts) >= 1e9 else _Unit("MB", 1e6, 0)
+
+
+def _parts(needs: tuple[Needs, ...], size: _Unit) -> Table:
     """Parts by device, and whether it fits."""
     grid = Table(box=None, header_style="dim", padding=(0, 2, 0, 0), pad_edge=False)
     grid.add_column("", no_wrap=True)
@@ -162,16 +180,19 @@ def _parts(needs: tuple[Needs, ...]) -> Table:
         "always": [found.lasting for found in needs],
         "sampling adds": [found.sampling for found in needs],
         "the update adds": [found.updating for found in needs],
+        "saving adds": [found.saving for found in needs],
     }
     for title, parts in moments.items():
+        if not any(parts):
+            continue
         grid.add_row(Text(title, style="bold"))
         for name in _in_order(parts):
-            grid.add_row(f"  {name}", *(_gb(part.get(name)) for part in parts))
+            grid.add_row(f"  {name}", *(size.of(part.get(name)) for part in parts))
     grid.add_row(Text("together, with the process itself", style="bold"))
-    for name in needs[0].peaks:
-        grid.add_row(f"  {name}", *(_gb(found.peaks[name]) for found in needs))
+    for name in _in_order([found.peaks for found in needs]):
+        grid.add_row(f"  {name}", *(size.of(found.peaks.get(name)) for found in needs))
     grid.add_row("  tokens of a micro-batch", *(f"{found.micro:,}" for found in needs))
-    sizes = ["-" if found.place.size is None else _gb(found.place.size) for found in needs]
+    sizes = ["-" if found.place.size is None else size.of(found.place.size) for found in needs]
     grid.add_row("  there is", *sizes, style="dim")
     grid.add_row(Text("fits", style="bold"), *(_fits(found) for found in needs))
     return grid
@@ -208,10 +229,6 @@ def _shortages(made: Made) -> list[str]:
             words = f"not even with {first}{then}"
         wanted.setdefault(words, []).append(name)
     return [f"{'; '.join(names)}: {words}." for words, names in wanted.items()]
-
-
-def _gb(size: int | None) -> str:
-    return "" if size is None else f"{size / GB:.2f}"
 
 
 def _time(made: Made) -> str:
