@@ -74,8 +74,8 @@ AFTER = """\
 ## Predicted and measured memory
 
 High-water marks of CPU runs of two steps (`tests/planning/peaks.json`, which names the commit):
-`python scripts/plan_check.py --smollm2 FOLDER --record`. Answers seldom are as long as they may be, so that most
-predictions are above. The embedded model needs next to nothing beside Python and its libraries.
+`python scripts/plan_check.py --smollm2 FOLDER --record`. Answers of the embedded model end before their budget, and
+its runs need next to nothing beside Python and its libraries: their predictions are above.
 
 {check}
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from .. import config as composing
 from ..errors import InputError
-from ..facts import Fact, of_preset
+from ..facts import Fact, of_preset, typed
 from ..schema import RunConfig
+from ..validate import NUMERIC_GROUPS
 from . import devices, models, speed
 from .bites import Bite, bites
 from .happens import Happens, happens
@@ -107,8 +108,8 @@ def make(asked: Asked, memory: int | None = None, remembered: bool = True) -> Ma
             if need.fits is False:
                 short[place.name] = Shortage(*devices.to_fit(config, model.sizes, place, prompt, asked.processes))
     counts = happens(config, asked.success)
-    facts, typed = of_preset(preset) if preset else (), _typed(asked.overrides)
-    told = what(config, preset, plain, facts, typed)
+    facts, own = of_preset(preset) if preset else (), _typed(asked.overrides)
+    told = what(config, preset, plain, facts, own)
     measured = speed.known(config) if remembered else None
     return Made(
         command=" ".join(["python -m grpo_runner", *(["-m"] if asked.sweep else []), *asked.overrides]),
@@ -123,7 +124,7 @@ def make(asked: Asked, memory: int | None = None, remembered: bool = True) -> Ma
         short=short,
         estimate=speed.estimate(config, counts, measured, asked.processes) if measured else None,
         price=asked.price,
-        bites=tuple(bites(config, asked.success, typed, () if told.departures else _stated(facts))),
+        bites=tuple(bites(config, asked.success, own, () if told.departures else _stated(facts))),
     )
 
 
@@ -147,6 +148,10 @@ def _stated(facts: Sequence[Fact]) -> list[str]:
 
 
 def _typed(overrides: Sequence[str]) -> list[str]:
-    """The keys and groups that were typed, presets aside."""
-    named = [word.partition("=")[0].lstrip("+~") for word in overrides]
+    """The keys and groups that were typed, presets aside; a group that is given a number is its key `value`."""
+    named = []
+    for word in overrides:
+        key, _, value = word.partition("=")
+        key = key.lstrip("+~")
+        named.append(f"{key}.value" if key in NUMERIC_GROUPS and isinstance(typed(value), int | float) else key)
     return [key for key in named if key not in ("experiment", "debug") and not key.startswith("hydra.")]

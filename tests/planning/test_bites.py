@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from grpo_runner.config import compose
@@ -69,8 +71,13 @@ CASES = {  # words of the warning: (overrides that have the fault, overrides tha
 }  # fmt: skip
 
 
+@cache
+def composed(*overrides):
+    return compose(list(overrides))
+
+
 def said(overrides, **more):
-    return " ".join(bite.text for bite in bites(compose(list(overrides)), **more))
+    return " ".join(bite.text for bite in bites(composed(*overrides), **more))
 
 
 @pytest.mark.parametrize("words", CASES)
@@ -121,6 +128,6 @@ def test_every_warning_has_a_key_and_a_source():
 
     known = {*keys(), "data.train", "data.eval", "prompt", "group_size"}
     for has, _ in CASES.values():
-        for bite in bites(compose(list(has)), success=0.95):
+        for bite in bites(composed(*has), success=0.95):
             assert bite.source and (bite.key in known or bite.key == ""), bite
             assert bite.text[-1] in ".)"

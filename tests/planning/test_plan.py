@@ -42,10 +42,12 @@ def test_the_screen_of_oat_zero_with_a_kl_term():
         assert f"\n{title}\n" in text
     assert "Dr. GRPO and a KL term" in text and "1/(128·3000)" in text and "− 0.04 (ρ − log ρ − 1)" in text
     assert "Departs from experiment=dr_grpo_oat_zero_7b" in text and "beta 0.0 → 0.04" in text
+    # the number alone was typed, not what else its group sets
+    assert [line.split()[2] for line in text.splitlines() if line.startswith("beta.estimator")] == ["as"]
     assert "307,200" in text and "2,400, of 128 responses each" in text and "8,523" in text
     assert "7.62 billion parameters" in text and " 80 GB" in text and "not measured on this machine" in text
     plain = shown("experiment=dr_grpo_oat_zero_7b", "data.train.path=math_lvl3to5_8k.parquet")
-    assert "Departs" not in plain  # where the questions are is for the user to say
+    assert "Departs" not in plain and "beta.estimator" not in plain  # where the questions are is for the user to say
 
 
 def test_a_sweep_is_planned_by_its_first_run_and_counted():
