@@ -296,7 +296,7 @@ BAD = [
     (["-m", "hydra.run.dir=a,b"], "hydra.run.dir=a,b"),
     (["-m", "beta=no_kl,0.1"], "both names and numbers"),
     (["trian"], 'Did you mean "train"?'),
-    (["evaluate"], "Verbs: train, merge"),
+    (["measure"], "Verbs: train, merge"),
     (["quickstart"], 'Did you mean "experiment=quickstart"?'),
     (["cpu_smoke", "seed=1"], 'Did you mean "debug=cpu_smoke"?'),
     (["seed=1", "dr_grpo"], 'Did you mean "experiment=dr_grpo"?'),

@@ -58,7 +58,7 @@ def _evaluate(wanted: Wanted, console: Console) -> None:
     quiet_libraries()
     from .runner import answer_all, questions_of
 
-    sets = questions_of(config)
+    sets, sizes = questions_of(config)
     with _locked(folder):
         total = len(found) * sum(map(len, sets.values()))
         try:
@@ -69,12 +69,12 @@ def _evaluate(wanted: Wanted, console: Console) -> None:
         graders = [all_of(one.records, others, config) for one in answered]
         results = evaluated(answered, graders)
         compared = [line for one in results for line in compare(published, one.name, one.summary)]
-        write(folder, results, compared)
+        write(folder, results, compared, sizes)
         from .curve import curve, has_curve
 
         if has_curve(results):
             write_atomic(folder / CURVE, curve(results))
-        show(console, results, compared, folder)
+        show(console, results, compared, published, sizes, folder)
 
 
 def _folder_name(wanted: Wanted) -> str:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..evaluation import Estimate
-from .summary import MODES, Summary, accuracy_name
+from .summary import AVERAGE, Summary, accuracy_name
+
+
+@dataclass(frozen=True)
+class Published:
+    """The figures of one name in docs/facts.csv: set of questions -> percent; sources: what it says about them."""
+
+    name: str
+    percent: Mapping[str, float]
+    sources: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Comparison:
     """One published figure, in percent, and ours of the same set, as shares. ours: None where it was not asked.
 
-    what: greedy accuracy where there is one, else avg@n. inside: whether the published figure lies in our interval.
+    what: which of our figures. inside: whether the published figure lies in our interval.
     """
 
     name: str
@@ -25,26 +35,50 @@ class Comparison:
     inside: bool | None
 
 
-def figures(names: Sequence[str]) -> dict[str, dict[str, float]]:
-    """The figures of docs/facts.csv by name. Raises InputError with the nearest name for one that is not there."""
+def figures(names: Sequence[str]) -> list[Published]:
+    """The figures by name. Raises InputError with the nearest name for one that is not there."""
     if not names:
-        return {}
+        return []
     from .. import facts
 
-    return {name: dict(facts.figures(name)) for name in names}
-
-
-def compare(published: Mapping[str, Mapping[str, float]], policy: str, summary: Summary) -> list[Comparison]:
-    """One policy beside all the published figures asked for."""
-    mode = next(mode for mode in MODES if mode in summary)
-    sets = summary[mode]
-    what = accuracy_name(mode, next(iter(sets.values())).samples)
     found = []
-    for name, values in published.items():
-        for key, value in values.items():
-            ours = sets[key].estimates[what] if key in sets else None
-            inside = None if ours is None else ours.low <= value / 100 <= ours.high
-            found.append(
-                Comparison(name, key, value, policy, f"{mode} {what}" if mode == "greedy" else what, ours, inside)
-            )
+    for name in dict.fromkeys(names):
+        percent = facts.figures(name)
+        rows = (fact for fact in facts.facts() if fact.preset == name and fact.kind == "published")
+        found.append(Published(name, percent, tuple(dict.fromkeys(fact.source for fact in rows))))
     return found
+
+
+def compare(published: Sequence[Published], policy: str, summary: Summary) -> list[Comparison]:
+    """One policy beside all the published figures asked for: a line for greedy and for sampled answers, where both are
+    there. Which of them was published, the source says.
+    """
+    found = []
+    for one in published:
+        for key, percent in one.percent.items():
+            name = re.sub(r"_avg\d+$", "", key)  # aime24_avg32: the sampled figure beside a greedy one of the same set
+            ours: list[tuple[str, Estimate | None]] = [*_ours(one, key, name, summary)]
+            for what, estimate in ours or [("-", None)]:
+                inside = None if estimate is None else estimate.low <= percent / 100 <= estimate.high
+                found.append(Comparison(one.name, key, percent, policy, what, estimate, inside))
+    return found
+
+
+def _ours(published: Published, key: str, name: str, summary: Summary) -> Iterator[tuple[str, Estimate]]:
+    """What of ours is measured as the published figure of `key` may have been."""
+    votes = re.search(r"self_consistency_(\d+)$", published.name)
+    for mode, sets in summary.items():
+        if name not in sets or (name == AVERAGE and not _same_sets(published, sets)):
+            continue
+        estimates = sets[name].estimates
+        accuracy = accuracy_name(mode, sets[name].samples)
+        if votes:
+            if (majority := f"maj@{votes[1]}") in estimates:
+                yield majority, estimates[majority]
+        elif mode == "sampled" or key == name:
+            yield (f"greedy {accuracy}" if mode == "greedy" else accuracy), estimates[accuracy]
+
+
+def _same_sets(published: Published, sets: Mapping[str, object]) -> bool:
+    """Whether both averages are over the same sets."""
+    return {key for key in published.percent if not re.search(r"_avg\d+$", key)} == set(sets)

@@ -47,8 +47,10 @@ def evaluated(answered: Sequence[Answered], graders: Sequence[Mapping[str, Grade
     ]
 
 
-def write(folder: Path, found: Sequence[Evaluated], compared: Sequence[Comparison]) -> None:
-    """Both files, whole or not at all. Equal answers leave equal bytes. Raises MachineError."""
+def write(folder: Path, found: Sequence[Evaluated], compared: Sequence[Comparison], sizes: Mapping[str, int]) -> None:
+    """Both files, whole or not at all. Equal answers leave equal bytes. sizes: questions that each set has, asked or
+    not. Raises MachineError.
+    """
     policies = [
         {
             "name": one.name,
@@ -64,7 +66,10 @@ def write(folder: Path, found: Sequence[Evaluated], compared: Sequence[Compariso
         for one in found
     ]
     published = [asdict(one) for one in compared]
-    write_json(folder / JSON, {"intervals": INTERVALS, "policies": policies, "published": published})
+    write_json(
+        folder / JSON,
+        {"intervals": INTERVALS, "set_sizes": dict(sizes), "policies": policies, "published": published},
+    )
     _write_parquet(folder / PARQUET, found)
 
 

@@ -13,10 +13,11 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from .. import prompt_advice
 from ..errors import InputError
 from ..evaluation import Grade, Suite, answer, modes
 from ..policy.models import choose_device, choose_dtype, eos_ids, load_model, load_tokenizer, read_adapter
-from ..prompts import Prompter
+from ..prompts import Prompter, mismatches
 from ..reward import policy_of
 from ..rng import key
 from ..rollout import Engine
@@ -28,11 +29,11 @@ from ..train.loading import (
     fingerprint,
     load_policy,
     longest,
-    named_sets,
     positions,
     start_engine,
     start_grader,
     suites,
+    whole_sets,
 )
 from ..types import Group, Question, Verdict
 from .journal import Journal, Record, hold
@@ -71,13 +72,17 @@ class _Loaded:
     initial: dict[str, Tensor]
 
 
-def questions_of(config: RunConfig) -> dict[str, tuple[Question, ...]]:
-    """The questions to ask by set: evaluation.sets, or data.eval, by "", where none is named. Raises InputError."""
+def questions_of(config: RunConfig) -> tuple[dict[str, tuple[Question, ...]], dict[str, int]]:
+    """The questions to ask by set, and how many each set has: evaluation.sets, or data.eval, by "", where none is
+    named. Raises InputError.
+    """
     if not modes(config.evaluation):
         raise InputError(
             "evaluation.samples=0 with evaluation.greedy=false asks nothing. Allowed: one of them, or both."
         )
-    return named_sets(config) or {"": eval_set(config, config.seed)}
+    sets = whole_sets(config) or {"": eval_set(config, config.seed)}
+    asked = {name: questions[: config.evaluation.questions] for name, questions in sets.items()}
+    return asked, {name or EVAL: len(questions) for name, questions in sets.items()}
 
 
 def answer_all(
@@ -118,14 +123,17 @@ def _load(
     config = _config_to_load(same[0])
     device = choose_device(config.device)
     tokenizer = load_tokenizer(config.model)
-    asked, notes = suites(config, Prompter(config.prompt, tokenizer), sets, seed)
+    prompter = Prompter(config.prompt, tokenizer)
+    # data.max_prompt_tokens is training's: a figure of some of a set's questions would be nobody's figure
+    asked, notes = suites(config, prompter, sets, seed, limit=None)
     untrained = all(one.weights == "initial" for one in same) and config.lora.adapter is None
     if untrained and config.rollout.engine != "vllm":  # as it is, without an adapter that does nothing
         model = load_model(config.model, device, choose_dtype(config.dtype, device))
     else:
         model, _ = load_policy(config, device)
-    note = positions(model.config, longest(asked))
-    for text in [*notes, *([note] if note else [])]:
+    position_note = positions(model.config, longest(asked))
+    advice = [said for find in prompt_advice.FINDERS for said in find(config)]
+    for text in (*notes, *([position_note] if position_note else []), *advice, *mismatches(prompter)):
         say(f"note: {text}")
     named = {name: value for name, value in model.named_parameters() if value.requires_grad}
     back = len({one.weights == "initial" for one in same}) == 2  # before training, and after it

@@ -2,44 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from ..evaluation import Estimate
-from ..lessons.show import one_line, section, share, table
-from .published import Comparison
+from ..lessons.show import fits, one_line, put, section, share, table
+from .published import Comparison, Published
 from .results import Evaluated
-from .summary import Figures
+from .summary import AVERAGE, Figures
 
-INTERVAL = "in brackets 95 % intervals, over questions"
+WIDEST_PROMPT = 60
+INTERVAL = "in percent, [95 % interval over questions]"
+DIFFERENCE = "in points, [95 % interval], question by question"
+
+Cell = str | Text
+Columns = Sequence[tuple[str, Sequence[Cell]]]
 
 
-def show(console: Console, found: Sequence[Evaluated], compared: Sequence[Comparison], folder: Path) -> None:
-    """All tables that there is something for, and where the files are."""
+def show(
+    console: Console,
+    found: Sequence[Evaluated],
+    compared: Sequence[Comparison],
+    published: Sequence[Published],
+    sizes: Mapping[str, int],
+    folder: Path,
+) -> None:
+    """All tables that there is something for, how the answers were asked for, and where the files are."""
+    first = found[0]
     if len(found) == 1:
-        section(console, one_line(found[0].name), INTERVAL, _accuracies(found[0]))
+        _section(console, f"Right answers of {one_line(first.name)}", INTERVAL, *_accuracies(first, sizes))
     else:
-        for mode, key in _shown(found[0]):
-            title = f"{_title(mode, key)} of all policies"
-            section(console, title, INTERVAL, _side_by_side(found, mode, key))
-            title = f"{_title(mode, key)}, difference from {one_line(found[0].name)}"
-            section(console, title, "points, question by question", _differences(found, mode, key))
-    section(console, "Answers", "lengths in tokens", _answers(found))
-    if found[0].graders:
+        for mode, key in _shown(first):
+            _section(console, _title(mode, key), INTERVAL, *_side_by_side(found, mode, key, sizes))
+            title = f"{_title(mode, key)}, difference from {one_line(first.name)}"
+            _section(console, title, DIFFERENCE, *_differences(found, mode, key))
+    section(console, "Answers", "right and wrong: their mean lengths in tokens", _answers(found))
+    if first.graders:
         section(console, "The same answers under other graders", "shares of right answers", _graders(found))
-    if compared:
-        section(console, "Published figures", "in percent; ours with its 95 % interval", _published(compared))
+    for one in published:
+        lines = [line for line in compared if line.name == one.name]
+        section(console, f"Published: {one.name}", "; ".join(one.sources), _published(lines, len(found) > 1))
     console.print()
-    console.print(Text.assemble(("results    ", "dim"), str(folder)), soft_wrap=True)
+    for key, text in (*_asked(first.answered.settings), ("results", str(folder))):
+        console.print(Text.assemble((f"{key:11}", "dim"), text), soft_wrap=True)
 
 
 def interval(found: Estimate) -> str:
     """43.3 [27.4, 60.8], in percent."""
     return f"{100 * found.value:.1f} [{100 * found.low:.1f}, {100 * found.high:.1f}]"
+
+
+def _section(console: Console, title: str, source: str, names: Columns, columns: Columns) -> None:
+    """A section whose columns are spread over as many tables, one below the other, as the console needs. names: the
+    columns that each of the tables begins with.
+    """
+    tables, chosen = [], [columns[0]]
+    for column in columns[1:]:
+        if fits(console, _table([*names, *chosen, column])):
+            chosen.append(column)
+        else:
+            tables.append(_table([*names, *chosen]))
+            chosen = [column]
+    section(console, title, source, (tables := [*tables, _table([*names, *chosen])])[0])
+    for more in tables[1:]:
+        console.print()
+        put(console, more)
+
+
+def _table(columns: Columns) -> Table:
+    made = table(*(name for name, _ in columns))
+    for row in zip(*(cells for _, cells in columns), strict=True):
+        made.add_row(*row)
+    return made
 
 
 def _sets(one: Evaluated) -> list[str]:
@@ -60,38 +99,48 @@ def _shown(one: Evaluated) -> list[tuple[str, str]]:
     return found
 
 
-def _accuracies(one: Evaluated) -> Table:
+def _accuracies(one: Evaluated, sizes: Mapping[str, int]) -> tuple[Columns, Columns]:
     """A row a set."""
-    shown = _shown(one)
-    made = table("set", "questions", *(f"greedy {key}" if mode == "greedy" else key for mode, key in shown))
-    for name in _sets(one):
-        cells = [interval(one.summary[mode][name].estimates[key]) for mode, key in shown]
-        made.add_row(_name(name), f"{_figures(one, name).questions:,}", *cells)
-    return made
+    sets = _sets(one)
+    asked = [_count(_figures(one, name).questions, name, sizes) for name in sets]
+    return [("set", [_name(name) for name in sets]), ("questions", asked)], [
+        (
+            f"greedy {key}" if mode == "greedy" else key,
+            [interval(one.summary[mode][name].estimates[key]) for name in sets],
+        )
+        for mode, key in _shown(one)
+    ]
+
+
+def _count(questions: int, name: str, sizes: Mapping[str, int]) -> str:
+    """50 of 1,319, where a set has more questions than were asked."""
+    whole = sum(sizes.values()) if name == AVERAGE else sizes[name]
+    return f"{questions:,}" + (f" of {whole:,}" if whole > questions else "")
 
 
 def _figures(one: Evaluated, name: str) -> Figures:
     return next(iter(one.summary.values()))[name]
 
 
-def _side_by_side(found: Sequence[Evaluated], mode: str, key: str) -> Table:
-    sets = _sets(found[0])
-    made = table("policy", *sets)
-    for one in found:
-        cells = [
-            interval(one.summary[mode][name].estimates[key]) if name in one.summary[mode] else "-" for name in sets
-        ]
-        made.add_row(one_line(one.name), *cells)
-    return made
+def _side_by_side(found: Sequence[Evaluated], mode: str, key: str, sizes: Mapping[str, int]) -> tuple[Columns, Columns]:
+    """A row a policy, a column a set."""
+    columns = []
+    for name in _sets(found[0]):
+        cells = [interval(one.summary[mode][name].estimates[key]) for one in found]
+        columns.append((f"{name} ({_count(_figures(found[0], name).questions, name, sizes)})", cells))
+    return _policies(found), columns
 
 
-def _differences(found: Sequence[Evaluated], mode: str, key: str) -> Table:
-    sets = _sets(found[0])
-    made = table("policy", *sets)
-    for one in found[1:]:
-        of_sets = (one.against_first or {}).get(mode, {})
-        made.add_row(one_line(one.name), *(_signed(of_sets[name][key]) if name in of_sets else "-" for name in sets))
-    return made
+def _differences(found: Sequence[Evaluated], mode: str, key: str) -> tuple[Columns, Columns]:
+    columns = []
+    for name in _sets(found[0]):
+        of_set = [(one.against_first or {}).get(mode, {}).get(name) for one in found[1:]]
+        columns.append((name, ["-" if of is None else _signed(of[key]) for of in of_set]))
+    return _policies(found[1:]), columns
+
+
+def _policies(found: Sequence[Evaluated]) -> Columns:
+    return [("policy", [one_line(one.name) for one in found])]
 
 
 def _signed(found: Estimate) -> str:
@@ -99,20 +148,18 @@ def _signed(found: Estimate) -> str:
 
 
 def _answers(found: Sequence[Evaluated]) -> Table:
-    several = len(found) > 1
-    made = table(*(["policy"] if several else []), "set", "mode", "right", "wrong", "truncated", "no answer", "tokens")
-    if several:
-        made.columns[1].justify = made.columns[2].justify = "left"
-    else:
-        made.columns[1].justify = "left"
+    """A row a set and mode, below the policy's name where there are several."""
+    made = table("set", "mode", "right", "wrong", "truncated", "no answer", "tokens")
+    made.columns[1].justify = "left"
     ungraded = any(figures.ungraded for one in found for sets in one.summary.values() for figures in sets.values())
     if ungraded:
         made.add_column("not graded", justify="right", no_wrap=True)
     for one in found:
+        if len(found) > 1:
+            made.add_row(_heading(one))
         for mode, sets in one.summary.items():
             for name, figures in sets.items():
                 made.add_row(
-                    *([one_line(one.name)] if several else []),
                     _name(name),
                     mode,
                     _length(figures.length_right),
@@ -130,33 +177,59 @@ def _length(value: float | None) -> str:
 
 
 def _name(name: str) -> Text:
-    return Text(name, style="bold" if name == "average" else "")
+    return Text(name, style="bold" if name == AVERAGE else "")
+
+
+def _heading(one: Evaluated) -> Text:
+    return Text(one_line(one.name), style="bold")
 
 
 def _graders(found: Sequence[Evaluated]) -> Table:
-    names = list(found[0].graders)
-    made = table("policy", "set", "mode", *names)
-    made.columns[1].justify = made.columns[2].justify = "left"
+    """A column a grader; in the last row of a policy, how many answers are right there alone, and how many not."""
+    made = table("set", "mode", *found[0].graders)
+    made.columns[1].justify = "left"
     for one in found:
+        if len(found) > 1:
+            made.add_row(_heading(one))
         for mode, sets in next(iter(one.graders.values())).accuracy.items():
             for name in sets:
-                cells = [share(graded.accuracy[mode][name]) for graded in one.graders.values()]
-                made.add_row(one_line(one.name), _name(name), mode, *cells)
+                made.add_row(
+                    _name(name), mode, *(share(graded.accuracy[mode][name]) for graded in one.graders.values())
+                )
         others = [f"+{graded.gained} -{graded.lost}" for graded in list(one.graders.values())[1:]]
-        made.add_row(Text("answers that count otherwise", style="dim"), "", "", "", *others)
+        made.add_row(Text("other verdicts", style="dim"), "", "", *others)
     return made
 
 
-def _published(compared: Sequence[Comparison]) -> Table:
-    made = table("published", "set", "policy", "what", "published", "ours", "inside")
-    for column in made.columns[1:4]:
-        column.justify = "left"
+def _published(compared: Sequence[Comparison], several: bool) -> Table:
+    """A row a set and figure of ours, below the policy's name where there are several."""
+    made = table("set", "what", "published", "ours", "in our interval")
+    made.columns[1].justify = "left"
+    said = {
+        None: Text("not asked", style="dim"),
+        True: Text("yes", style="green"),
+        False: Text("no", style="red"),
+    }
+    before = ""
     for one in compared:
-        inside = {
-            None: Text("not asked", style="dim"),
-            True: Text("yes", style="green"),
-            False: Text("no", style="red"),
-        }
+        if several and one.policy != before:
+            made.add_row(Text(one_line(one.policy), style="bold"))
+        before = one.policy
         ours = "-" if one.ours is None else interval(one.ours)
-        made.add_row(one.name, one.set, one_line(one.policy), one.what, f"{one.published:g}", ours, inside[one.inside])
+        made.add_row(one.set, one.what, f"{one.published:.1f}", ours, said[one.inside])
     return made
+
+
+def _asked(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """How the answers were asked for, and what counts as right: what a figure means nothing without."""
+    template = one_line(settings["prompt.template"])
+    shown = template if len(template) <= WIDEST_PROMPT else template[: WIDEST_PROMPT - 1] + "…"
+    yield "prompt", shown + (", in the model's chat template" if settings["prompt.chat"] else "")
+    ways = ["greedy"] if settings["evaluation.greedy"] else []
+    if samples := settings["evaluation.samples"]:
+        ways.append(
+            f"{samples} sampled at temperature {settings['evaluation.temperature']:g}, "
+            f"top-p {settings['evaluation.top_p']:g}"
+        )
+    yield "answers", f"{' and '.join(ways)}; {settings['max_new_tokens']:,} tokens at most, seed {settings['seed']}"
+    yield "graded by", f"reward.extract={settings['reward.extract']}, reward.equality={settings['reward.equality']}"

@@ -64,7 +64,7 @@ def build(
     prompter = Prompter(config.prompt, tokenizer)
     questions, prompts, note = fit(sets.train, prompter, config.data.max_prompt_tokens, config.data.long_prompt)
     named = (named_sets(config) or {"": sets.eval[: config.evaluation.questions]}) if measured else {}
-    held_out, held_notes = suites(config, prompter, named, config.seed)
+    held_out, held_notes = suites(config, prompter, named, config.seed, config.data.max_prompt_tokens)
     small_note = order.check_size(len(questions), config.questions_per_step, config.data.small_set)
 
     model, autocast = load_policy(config, device)

@@ -85,19 +85,20 @@ def _grade(grader: Grader, groups: Sequence[Group]) -> list[list[Verdict]]:
 
 def named_sets(config: RunConfig) -> dict[str, tuple[Question, ...]]:
     """The questions of evaluation.sets by name, evaluation.questions of each at most; {} where none is named."""
-    known = cache(unreadable)  # golds repeat, and a symbolic one is slow to parse
-    sets = config.evaluation.sets.items()
-    found = {name: data.held_out(config.data, name, source, known) for name, source in sets}
-    return {name: questions[: config.evaluation.questions] for name, questions in found.items()}
+    return {name: questions[: config.evaluation.questions] for name, questions in whole_sets(config).items()}
+
+
+def whole_sets(config: RunConfig) -> dict[str, tuple[Question, ...]]:
+    """All questions of evaluation.sets by name; {} where none is named."""
+    return data.held_out_sets(config.data, config.evaluation.sets, unreadable)
 
 
 def eval_set(config: RunConfig, seed: int) -> tuple[Question, ...]:
-    """The questions of data.eval, evaluation.questions of them at most; data.train is not read."""
+    """The questions of data.eval, data.eval_size of them at most; data.train is not read."""
     if config.data.kind != "table":
-        return data.load(config.data, seed, unreadable).eval[: config.evaluation.questions]
+        return data.load(config.data, seed, unreadable).eval
     source = SetConfig(**asdict(config.data.eval), answer_pattern=None)
-    questions = data.held_out(config.data, "eval", source, cache(unreadable))
-    return questions[: config.data.eval_size][: config.evaluation.questions]
+    return data.held_out(config.data, "eval", source, cache(unreadable))[: config.data.eval_size]
 
 
 def budget_of(config: RunConfig) -> int:
@@ -106,12 +107,15 @@ def budget_of(config: RunConfig) -> int:
 
 
 def suites(
-    config: RunConfig, prompter: Prompter, sets: dict[str, tuple[Question, ...]], seed: int
+    config: RunConfig, prompter: Prompter, sets: dict[str, tuple[Question, ...]], seed: int, limit: int | None
 ) -> tuple[list[Suite], list[str]]:
-    """Sets of questions with their prompts, and notes. Sets without a question that fits are refused by `fit`."""
+    """Sets of questions with their prompts, and notes. Sets without a question that fits are refused by `fit`.
+
+    limit: tokens that a prompt may have; None: all questions are asked, whole.
+    """
     made, notes = [], []
     for name, questions in sets.items():
-        kept, prompts, note = fit(questions, prompter, config.data.max_prompt_tokens, config.data.long_prompt)
+        kept, prompts, note = fit(questions, prompter, limit, config.data.long_prompt)
         ids = [prompts[question.id] for question in kept]
         made.append(Suite(name, kept, ids, config.prompt.stop, budget_of(config), seed))
         if note:

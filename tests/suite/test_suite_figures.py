@@ -93,11 +93,42 @@ def test_a_preset_that_is_not_there_is_named_with_the_nearest():
 # --- published figures
 
 
+def in_paper(name: str, **percent: float) -> published.Published:
+    return published.Published(name, percent, ("paper: greedy",))
+
+
 def test_a_published_figure_is_inside_or_not():
     rows = [record(n, R if n < 13 else W, name="aime24") for n in range(30)]  # 43.3 [27.4, 60.8]
-    figures = {"paper": {"aime24": 43.3, "amc": 62.7}, "another": {"aime24": 16.7}}
+    figures = [in_paper("paper", aime24=43.3, amc=62.7), in_paper("another", aime24=16.7)]
     first, absent, far = published.compare(figures, "mine", summarise(rows))
     assert (first.set, first.published, first.inside, first.what) == ("aime24", 43.3, True, "greedy accuracy")
     assert first.ours is not None and (first.ours.low, first.ours.high) == pytest.approx((0.274, 0.608), abs=5e-4)
     assert (absent.set, absent.ours, absent.inside) == ("amc", None, None)
     assert far.inside is False
+
+
+def test_greedy_and_sampled_each_have_a_line_and_only_what_was_measured_alike_is_compared():
+    rows = [record(n, R, [made(R), made(W, "2")], name=name) for name in ("a", "b") for n in range(4)]
+    figures = [
+        in_paper("paper", a=90, a_avg32=50, average=70),
+        in_paper("all", a=90, b=80, average=85),
+        in_paper("paper.self_consistency_2", a=60),
+        in_paper("paper.self_consistency_64", a=60),
+    ]
+    found = [(one.name, one.set, one.what) for one in published.compare(figures, "mine", summarise(rows))]
+    both = ("greedy accuracy", "avg@2")
+    assert found == [
+        *(("paper", "a", what) for what in both),
+        ("paper", "a_avg32", "avg@2"),
+        ("paper", "average", "-"),  # over a alone, ours over a and b
+        *(("all", name, what) for name in ("a", "b", "average") for what in both),
+        ("paper.self_consistency_2", "a", "maj@2"),
+        ("paper.self_consistency_64", "a", "-"),
+    ]
+
+
+def test_published_figures_come_with_their_source_and_unknown_ones_with_the_nearest():
+    [found] = published.figures(["dr_grpo.table4.oat_zero_7b"] * 2)
+    assert found.percent["aime24"] == 43.3 and "3000 tokens" in found.sources[0]
+    with pytest.raises(InputError, match=r'Did you mean "dr_grpo\.table4\.oat_zero_7b"'):
+        published.figures(["oat_zero_7b"])

@@ -60,7 +60,7 @@ def test_every_step_is_what_training_itself_measured(first, steps):
 def test_steps_make_a_curve_and_differences_from_the_first(steps):
     out, text, policies = steps
     assert (out / "curve.png").read_bytes().startswith(b"\x89PNG")
-    assert "difference from first, step 0" in text and "Greedy accuracy of all policies" in text
+    assert "difference from first, step 0" in text and "eval (5 of 8)" in text
     assert policies[0]["minus_first"] is None
     for policy in policies[1:]:
         found = policy["minus_first"]["greedy"]["eval"]["accuracy"]
