@@ -29,6 +29,8 @@ def _half_of_dr_grpo(config: RunConfig) -> Iterator[str]:
         "loss_norm=constant": config.loss_norm.kind != "constant",
         "beta=no_kl": config.beta.value > 0,
     }
+    if not missing["advantage=dr_grpo"] and config.loss_norm.kind == "sequence_sum":
+        return  # the same gradient times a constant: both biases are out
     # one of the two switches that tell the methods apart is set; the KL term alone is a choice of its own
     halves = [key for key in ("advantage=dr_grpo", "loss_norm=constant") if not missing[key]]
     if len(halves) == 1:

@@ -2,7 +2,7 @@
 """docs/plan.md: what `plan` prints for some presets. plan_docs.py writes the page, and keeps the times that it has.
 
 plan_docs.py              write the page
-plan_docs.py --times      measure how long `plan` and `--help` take, and write them too (an idle machine)
+plan_docs.py --times      measure how long `plan` and `--help` take, and write them too (on an idle machine)
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT)]
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
+import plan_check  # noqa: E402
 from rich.console import Console  # noqa: E402
 
 from grpo_runner.planning.devices import GB  # noqa: E402
@@ -32,10 +33,10 @@ PAGE = ROOT / "docs" / "plan.md"
 MEMORY = 32 * GB
 WIDTH = 110
 PRESETS = (
-    ("experiment=quickstart",),
     ("experiment=dr_grpo_oat_zero_7b", "data.train.path=math_lvl3to5_8k.parquet", "beta=0.04"),
     ("experiment=deepseekmath_grpo", "--success-rate", "0.9"),
-    ("experiment=dapo", "model=qwen2_5_math_1_5b", "prompt=qwen_math", "data=gsm8k", "max_new_tokens=512"),
+    ("experiment=dapo_32b", "--processes", "64"),
+    ("experiment=verl_gsm8k_lora_7b", "device=cuda"),
     ("experiment=grpo_vs_dr_grpo",),
 )
 RUNS = 5
@@ -60,15 +61,21 @@ it needs, what will bite. `plan --help` has its flags.
   `planning/needs.py`, with every answer as long as it may be; `optim.microbatch_tokens=auto` takes what is free,
   so that the update is shown with the micro-batch that each device allows. On a CPU the figure is held to measured
   peaks within 20 % (below, and in `tests/planning/test_measured.py`). On GPUs nothing was measured. The last line says
-  "no" where even a single answer at a time does not fit, and what to change first is said below it.
+  "no" where even a single answer at a time does not fit, and what to change is said below it: first what leaves the
+  run as it is, then its rounding, then what is trained.
 - **Time** is only told where it was measured: `plan --calibrate` makes two steps of the run, and keeps tokens a second
   in the user's cache (`~/.cache/grpo_runner/speed.json`) for later plans of such runs on that machine.
-- **What will bite** is what `advice.py` tells every run, and complaints in other trainers' issues, each with its key.
+- **What will bite** is what `advice.py` tells every run, and complaints in other trainers' issues, each with its key;
+  those of which the preset's source has it so come last, and say "as published".
 
 Below, the machine has {MEMORY // GB} GB of memory; `python scripts/plan_docs.py` writes this page.
 """
 AFTER = """\
 ## Predicted and measured memory
+
+High-water marks of CPU runs of two steps (`tests/planning/peaks.json`, which names the commit):
+`python scripts/plan_check.py --smollm2 FOLDER --record`. Answers of the embedded model end before their budget, and
+its runs need next to nothing beside Python and its libraries: their predictions are above.
 
 {check}
 
@@ -77,7 +84,6 @@ AFTER = """\
 <!-- times -->
 {times}<!-- /times -->
 """
-CHECK = re.compile(r"(?<=## Predicted and measured memory\n\n).*?(?=\n\n## How long)", re.DOTALL)
 
 
 def screen(words: Sequence[str]) -> str:
@@ -91,14 +97,13 @@ def screen(words: Sequence[str]) -> str:
 def page(before: str, times: str | None = None) -> str:
     """The whole page; what was measured stays as it stands in the page `before`, unless times are given."""
     kept = TIMES.search(before)
-    check = CHECK.search(before)
     parts = [HEAD]
     for words in PRESETS:
         shown = " ".join(words)
         parts.append(f"## `plan {shown}`\n\n```text\n{screen(words)}\n```\n")
     parts.append(
         AFTER.format(
-            check=check[0] if check else "Not measured: `python scripts/plan_check.py --smollm2 FOLDER`.",
+            check="\n".join(plan_check.lines(plan_check.recorded())),
             times=times or (kept[0] if kept else "Not measured: `python scripts/plan_docs.py --times`.\n"),
         )
     )

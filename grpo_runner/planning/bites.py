@@ -7,8 +7,8 @@ issues of other trainers, and tables of papers: each says its source.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from .. import advice
 from ..schema import RunConfig
@@ -19,27 +19,47 @@ from .happens import no_variance
 
 @dataclass(frozen=True)
 class Bite:
-    """One warning. key: what to change, as typed; source: where the complaint or the figure is from."""
+    """One warning. key: what to change, as typed; source: where the complaint or the figure is from.
+
+    published: the preset's source has it so, and nothing of it was changed.
+    """
 
     key: str
     text: str
     source: str
+    published: bool = False
 
 
 @dataclass(frozen=True)
 class Given:
-    """What a warning may look at. success: share of right answers, None where not given; rows: of the training set."""
+    """What a warning may look at. success: share of right answers, None where not given; rows: of the training set;
+    typed: keys that the user gave himself.
+    """
 
     config: RunConfig
     success: float | None = None
     rows: int | None = None
+    typed: tuple[str, ...] = ()
 
 
-def bites(config: RunConfig, success: float | None = None) -> list[Bite]:
-    """All warnings: those that every run is told at its start, then those of this module."""
+def bites(
+    config: RunConfig, success: float | None = None, typed: Iterable[str] = (), published: Iterable[str] = ()
+) -> list[Bite]:
+    """All warnings: those that every run is told at its start, then those of this module; what is as published last.
+
+    typed: the keys that the user gave; published: those that have the value that the preset's source states.
+    """
     told = [Bite(_key_in(text), text, "this package, at a run's start") for text in advice.warnings(config)]
-    given = Given(config, success, sets.rows(config.data)[0])
-    return told + [bite for find in _BITES for bite in find(given)]
+    given = Given(config, success, sets.rows(config.data)[0], tuple(typed))
+    found = told + [bite for find in _BITES for bite in find(given)]
+    stated = set(published)
+    marked = [replace(bite, published=_stated(bite.key, stated)) for bite in found]
+    return sorted(marked, key=lambda bite: bite.published)
+
+
+def _stated(key: str, stated: set[str]) -> bool:
+    """Whether the source states this key, or for a group one of its keys."""
+    return bool(key) and any(other == key or other.startswith(f"{key}.") for other in stated)
 
 
 def _key_in(text: str) -> str:
@@ -64,7 +84,9 @@ def _named(config: RunConfig, *parts: str) -> bool:
 
 def _short_budget(given: Given) -> Iterator[Bite]:
     config = given.config
-    if _real(config) and config.max_new_tokens < 256:
+    # sums need a few tokens, and a prompt that ends an answer with its line wants a short one
+    short = config.data.kind == "arithmetic" or any(stop.startswith("\n") for stop in config.prompt.stop)
+    if _real(config) and config.max_new_tokens < 256 and not short:
         yield Bite(
             "max_new_tokens",
             f"max_new_tokens={config.max_new_tokens}: a worked answer to a mathematics question seldom ends in it, "
@@ -87,7 +109,7 @@ def _reasoning_budget(given: Given) -> Iterator[Bite]:
 def _long_template(given: Given) -> Iterator[Bite]:
     config = given.config
     about = len(config.prompt.template + (config.prompt.system or "")) // 4
-    if _real(config) and about >= config.data.max_prompt_tokens // 2:
+    if _real(config) and 4 * about >= 3 * config.data.max_prompt_tokens:
         yield Bite(
             "data.max_prompt_tokens",
             f"data.max_prompt_tokens={config.data.max_prompt_tokens}: the template alone takes about {about} of them, "
@@ -184,6 +206,17 @@ def _uneven_parts(given: Given) -> Iterator[Bite]:
         )
 
 
+def _kl_of_nothing(given: Given) -> Iterator[Bite]:
+    """Of what `advice` cannot tell from a default: the estimator that was typed is the default one."""
+    config = given.config
+    if config.beta.value == 0 and config.beta.estimator == "k3" and "beta.estimator" in given.typed:
+        yield Bite(
+            "beta.estimator",
+            "beta.estimator=k3 changes nothing with beta=0: there is no KL term, and none is computed or logged.",
+            "TRL #3516: beta became 0 by default",
+        )
+
+
 # --- questions
 
 
@@ -238,5 +271,6 @@ _BITES: tuple[Callable[[Given], Iterator[Bite]], ...] = (
     _full_rate,
     _other_constant,
     _uneven_parts,
+    _kl_of_nothing,
     _noisy_evaluation,
 )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ..schema import RunConfig
 from ..sizes import LEAST, Sizes, automatic
-from .needs import Work, itself, kept, lasting, peak, sampling, updating
+from .needs import Work, itself, kept, lasting, peak, sampling, saving, updating
 
 GB = 10**9
 GPUS = (16, 24, 48, 80)
@@ -25,20 +25,28 @@ class Place:
 
 @dataclass(frozen=True)
 class Needs:
-    """One process on one device. micro: tokens of a micro-batch of the update. peaks: bytes of sampling and update."""
+    """One process on one device. micro: tokens of a micro-batch of the update. peaks: bytes of the moments that count.
+
+    saving: {} on a GPU, whose checkpoints are made in the machine's memory.
+    """
 
     place: Place
     lasting: dict[str, int]
     sampling: dict[str, int]
     updating: dict[str, int]
+    saving: dict[str, int]
     micro: int
 
     @property
     def peaks(self) -> dict[str, int]:
-        return {
-            "sampling": peak(self.place.kind, self.lasting, self.sampling),
-            "update": peak(self.place.kind, self.lasting, self.updating),
+        kind = self.place.kind
+        found = {
+            "sampling": peak(kind, self.lasting, self.sampling),
+            "update": peak(kind, self.lasting, self.updating),
         }
+        if self.saving:
+            found["saving"] = peak(kind, self.lasting, self.saving, self.updating)
+        return found
 
     @property
     def most(self) -> int:
@@ -78,26 +86,31 @@ def needs(config: RunConfig, sizes: Sizes, place: Place, prompt: int, world: int
     single = prompt + config.max_new_tokens - (1 if work.packed else 0)
     while True:
         sized = _with_micro(config, work, max(limit, single), world)
-        found = Needs(place, stays, sampled, updating(sized), sized.micro)
+        found = Needs(place, stays, sampled, updating(sized), saving(work), sized.micro)
         if found.fits is not False or limit <= single:
             return found
         limit //= 2
 
 
-def first_key(config: RunConfig, sizes: Sizes, place: Place, prompt: int, world: int = 1) -> tuple[str, bool] | None:
-    """(what to change first, whether the run then fits) for a run that does not fit; None where nothing helps.
+def to_fit(config: RunConfig, sizes: Sizes, place: Place, prompt: int, world: int = 1) -> tuple[tuple[str, ...], bool]:
+    """(what to change, in order and as typed; whether the run then fits) for a run that does not fit.
 
-    In order: what leaves the run as it is, what changes its rounding, what changes what is trained.
+    As few as will do of `_CHANGES`, the later ones only where the earlier are not enough; where all are not enough,
+    those that lower the peak.
     """
-    before = needs(config, sizes, place, prompt, world).most
-    best: tuple[str, int] | None = None
-    for words, changed in _changes(config, place):
-        found = needs(changed, sizes, place, prompt, world)
-        if found.fits:
-            return words, True
-        if found.most < (best[1] if best else before):
-            best = words, found.most
-    return (best[0], False) if best else None
+
+    def most(changes: Sequence[_Change]) -> int:
+        return needs(_changed(config, place, changes)[1], sizes, place, prompt, world).most
+
+    size = place.size or 0
+    taken: Sequence[_Change] = _CHANGES
+    taken = next((_CHANGES[:end] for end in range(1, len(_CHANGES)) if most(_CHANGES[:end]) <= size), taken)
+    enough = max(size, most(taken))
+    for change in reversed(taken):
+        fewer = [other for other in taken if other is not change]
+        if most(fewer) <= enough:
+            taken = fewer
+    return _changed(config, place, taken)[0], enough == size
 
 
 # --- from keys to what has to be held
@@ -182,26 +195,75 @@ def _shared(count: int, world: int) -> int:
 
 # --- what would need less
 
+# (the key as typed, the run with it); None where the run has it already, or cannot have it
+_Change = Callable[[RunConfig, Place], tuple[str, RunConfig] | None]
 
-def _changes(config: RunConfig, place: Place) -> Iterator[tuple[str, RunConfig]]:
-    """(words as typed, the run with that), in the order of `first_key`; each that the run does not have already."""
-    model, rollout, size = config.model, config.rollout, config.group_size.value
-    if not model.gradient_checkpointing:
-        yield "model.gradient_checkpointing=true", replace(config, model=replace(model, gradient_checkpointing=True))
-    if rollout.engine == "native" and rollout.batch_rows > size:
-        yield f"rollout.batch_rows={size}", replace(config, rollout=replace(rollout, batch_rows=size))
-    if rollout.engine == "native" and rollout.merge_lora and config.lora.enabled and not rollout.ahead:
-        yield "rollout.merge_lora=false", replace(config, rollout=replace(rollout, merge_lora=False))
-    if config.dtype == "float32" or (config.dtype == "auto" and place.kind == "cpu"):
-        yield "dtype=bfloat16", replace(config, dtype="bfloat16")
-    if not config.lora.enabled:
-        adapter = replace(config.lora, enabled=True)
-        plain = replace(config, lora=adapter)
-        yield "lora=default", plain
-        light = replace(plain, model=replace(model, gradient_checkpointing=True))
-        yield "lora=default model.gradient_checkpointing=true", light
-    elif model.quantize == "none" and place.kind == "cuda" and rollout.engine != "vllm" and not rollout.ahead:
-        yield "model.quantize=nf4", replace(config, model=replace(model, quantize="nf4"))
-    if config.max_new_tokens > 512:
-        half = config.max_new_tokens // 2
-        yield f"max_new_tokens={half}", replace(config, max_new_tokens=half)
+
+def _changed(config: RunConfig, place: Place, changes: Sequence[_Change]) -> tuple[tuple[str, ...], RunConfig]:
+    """(the words of those that act, the run with all of them)."""
+    words = []
+    for change in changes:
+        if made := change(config, place):
+            words.append(made[0])
+            config = made[1]
+    return tuple(words), config
+
+
+def _checkpointing(config: RunConfig, place: Place) -> tuple[str, RunConfig] | None:
+    if config.model.gradient_checkpointing:
+        return None
+    words = "model.gradient_checkpointing=true"
+    return words, replace(config, model=replace(config.model, gradient_checkpointing=True))
+
+
+def _one_group_at_once(config: RunConfig, place: Place) -> tuple[str, RunConfig] | None:
+    rollout, size = config.rollout, config.group_size.value
+    if rollout.engine != "native" or rollout.batch_rows <= size:
+        return None
+    return f"rollout.batch_rows={size}", replace(config, rollout=replace(rollout, batch_rows=size))
+
+
+def _adapter_beside(config: RunConfig, place: Place) -> tuple[str, RunConfig] | None:
+    rollout = config.rollout
+    if rollout.engine != "native" or not rollout.merge_lora or not config.lora.enabled or rollout.ahead:
+        return None
+    return "rollout.merge_lora=false", replace(config, rollout=replace(rollout, merge_lora=False))
+
+
+def _narrow(config: RunConfig, place: Place) -> tuple[str, RunConfig] | None:
+    if config.dtype == "bfloat16" or (config.dtype == "auto" and place.kind != "cpu"):
+        return None
+    return "dtype=bfloat16", replace(config, dtype="bfloat16")
+
+
+def _adapter(config: RunConfig, place: Place) -> tuple[str, RunConfig] | None:
+    if config.lora.enabled:
+        return None
+    return "lora=default", replace(config, lora=replace(config.lora, enabled=True))
+
+
+def _four_bits(config: RunConfig, place: Place) -> tuple[str, RunConfig] | None:
+    model, rollout = config.model, config.rollout
+    if place.kind != "cuda" or not config.lora.enabled or model.quantize == "nf4":
+        return None
+    if rollout.engine == "vllm" or rollout.ahead:
+        return None
+    return "model.quantize=nf4", replace(config, model=replace(model, quantize="nf4"))
+
+
+def _half_as_long(config: RunConfig, place: Place) -> tuple[str, RunConfig] | None:
+    half = config.max_new_tokens // 2
+    return (f"max_new_tokens={half}", replace(config, max_new_tokens=half)) if half >= 256 else None
+
+
+# in this order: what leaves the run as it is, what changes its rounding, what is trained, what is sampled
+_CHANGES: tuple[_Change, ...] = (
+    _checkpointing,
+    _one_group_at_once,
+    _adapter_beside,
+    _narrow,
+    _adapter,
+    _adapter_beside,  # of the adapter that the run has by now
+    _four_bits,
+    _half_as_long,
+)

@@ -8,8 +8,9 @@ from typing import Any
 
 from .. import config as composing
 from ..errors import InputError
-from ..facts import of_preset
+from ..facts import Fact, of_preset, typed
 from ..schema import RunConfig
+from ..validate import NUMERIC_GROUPS
 from . import devices, models, speed
 from .bites import Bite, bites
 from .happens import Happens, happens
@@ -19,9 +20,9 @@ from .words import Asked
 
 @dataclass(frozen=True)
 class Shortage:
-    """What to change first on a device on which the run does not fit; words: None where nothing here helps."""
+    """What to change on a device on which the run does not fit, the first first; fits: whether it then does."""
 
-    words: str | None
+    changes: tuple[str, ...]
     fits: bool
 
 
@@ -70,8 +71,9 @@ class Made:
                         "always": found.lasting,
                         "sampling": found.sampling,
                         "update": found.updating,
+                        "saving": found.saving,
                         "microbatch_tokens": found.micro,
-                        "first_key": asdict(self.short[found.place.name]) if found.place.name in self.short else None,
+                        "change": asdict(self.short[found.place.name]) if found.place.name in self.short else None,
                     }
                     for found in self.needs
                 ],
@@ -104,15 +106,16 @@ def make(asked: Asked, memory: int | None = None, remembered: bool = True) -> Ma
             need = devices.needs(config, model.sizes, place, prompt, asked.processes)
             found.append(need)
             if need.fits is False:
-                first = devices.first_key(config, model.sizes, place, prompt, asked.processes)
-                short[place.name] = Shortage(*first) if first else Shortage(None, False)
+                short[place.name] = Shortage(*devices.to_fit(config, model.sizes, place, prompt, asked.processes))
     counts = happens(config, asked.success)
+    facts, own = of_preset(preset) if preset else (), _typed(asked.overrides)
+    told = what(config, preset, plain, facts, own)
     measured = speed.known(config) if remembered else None
     return Made(
         command=" ".join(["python -m grpo_runner", *(["-m"] if asked.sweep else []), *asked.overrides]),
         config=config,
         runs=runs,
-        what=what(config, preset, plain, of_preset(preset) if preset else (), _typed(asked.overrides)),
+        what=told,
         happens=counts,
         model=model,
         prompt=prompt,
@@ -121,7 +124,7 @@ def make(asked: Asked, memory: int | None = None, remembered: bool = True) -> Ma
         short=short,
         estimate=speed.estimate(config, counts, measured, asked.processes) if measured else None,
         price=asked.price,
-        bites=tuple(bites(config, asked.success)),
+        bites=tuple(bites(config, asked.success, own, () if told.departures else _stated(facts))),
     )
 
 
@@ -139,7 +142,16 @@ def _preset_alone(preset: str, asked: Asked, config: RunConfig) -> RunConfig | N
     return config if own.overrides == asked.overrides else composed(own)[0]
 
 
+def _stated(facts: Sequence[Fact]) -> list[str]:
+    """The keys whose value the preset's source states."""
+    return [fact.key for fact in facts if fact.kind in ("stated", "derived")]
+
+
 def _typed(overrides: Sequence[str]) -> list[str]:
-    """The keys and groups that were typed, presets aside."""
-    named = [word.partition("=")[0].lstrip("+~") for word in overrides]
+    """The keys and groups that were typed, presets aside; a group that is given a number is its key `value`."""
+    named = []
+    for word in overrides:
+        key, _, value = word.partition("=")
+        key = key.lstrip("+~")
+        named.append(f"{key}.value" if key in NUMERIC_GROUPS and isinstance(typed(value), int | float) else key)
     return [key for key in named if key not in ("experiment", "debug") and not key.startswith("hydra.")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -14,8 +15,6 @@ from .happens import Happens
 from .made import Made
 from .speed import Estimate
 from .what import What
-
-GB = 1e9
 
 
 def show(made: Made, console: Console) -> None:
@@ -48,9 +47,13 @@ def _what(console: Console, told: What) -> None:
     grid = Table(box=None, header_style="dim", padding=(0, 2, 0, 0), pad_edge=False)
     for name in ("switch", "value", "from"):
         grid.add_column(name, no_wrap=name == "switch", overflow="fold")
+    above = ""
     for switch in told.switches:
         style = "yellow" if switch.source.startswith("typed") else "dim"
-        grid.add_row(switch.key, clean(switch.value), Text(clean(switch.source), style=style))
+        document, colon, place = switch.source.partition(": ")
+        source = f"″ {place}" if colon and document == above else switch.source
+        above = document
+        grid.add_row(switch.key, clean(switch.value), Text(clean(source), style=style))
     console.print(grid)
     _list(console, f"Departs from experiment={told.preset}", told.departures)
     _list(console, "A library's convention, or ours", told.conventions)
@@ -137,10 +140,10 @@ def _needs(console: Console, made: Made) -> None:
     console.print(Text(f"{clean(model.path)}: {count}"))
     if made.needs:
         each = "" if made.processes == 1 else f", each of {made.processes} processes"
-        console.print(
-            Text(f"GB at the most, worked out, not measured{each}; prompts of {made.prompt:,} tokens", style="dim")
-        )
-        console.print(_parts(made.needs))
+        size = _unit(made.needs)
+        said = f"{size.name} at the most, worked out, not measured{each}; prompts of {made.prompt:,} tokens"
+        console.print(Text(said, style="dim"))
+        console.print(_parts(made.needs, size))
         for line in _shortages(made):
             console.print(_item(Text(line, style="yellow")))
     else:
@@ -148,7 +151,26 @@ def _needs(console: Console, made: Made) -> None:
     console.print(Text(_time(made)))
 
 
-def _parts(needs: tuple[Needs, ...]) -> Table:
+class _Unit(NamedTuple):
+    """name: of `size` bytes; places: behind the point."""
+
+    name: str
+    size: float
+    places: int
+
+    def of(self, size: int | None) -> str:
+        return "" if size is None else f"{size / self.size:,.{self.places}f}"
+
+
+def _unit(needs: tuple[Needs, ...]) -> _Unit:
+    """GB, or MB where no part of the run is as large as 1 GB."""
+    parts = [
+        size for found in needs for part in (found.lasting, found.sampling, found.updating) for size in part.values()
+    ]
+    return _Unit("GB", 1e9, 2) if max(parts) >= 1e9 else _Unit("MB", 1e6, 0)
+
+
+def _parts(needs: tuple[Needs, ...], size: _Unit) -> Table:
     """Parts by device, and whether it fits."""
     grid = Table(box=None, header_style="dim", padding=(0, 2, 0, 0), pad_edge=False)
     grid.add_column("", no_wrap=True)
@@ -158,19 +180,34 @@ def _parts(needs: tuple[Needs, ...]) -> Table:
         "always": [found.lasting for found in needs],
         "sampling adds": [found.sampling for found in needs],
         "the update adds": [found.updating for found in needs],
+        "saving adds": [found.saving for found in needs],
     }
     for title, parts in moments.items():
+        if not any(parts):
+            continue
         grid.add_row(Text(title, style="bold"))
-        for name in dict.fromkeys(name for part in parts for name in part):
-            grid.add_row(f"  {name}", *(_gb(part.get(name)) for part in parts))
+        for name in _in_order(parts):
+            grid.add_row(f"  {name}", *(size.of(part.get(name)) for part in parts))
     grid.add_row(Text("together, with the process itself", style="bold"))
-    for name in needs[0].peaks:
-        grid.add_row(f"  {name}", *(_gb(found.peaks[name]) for found in needs))
+    for name in _in_order([found.peaks for found in needs]):
+        grid.add_row(f"  {name}", *(size.of(found.peaks.get(name)) for found in needs))
     grid.add_row("  tokens of a micro-batch", *(f"{found.micro:,}" for found in needs))
-    sizes = ["-" if found.place.size is None else _gb(found.place.size) for found in needs]
+    sizes = ["-" if found.place.size is None else size.of(found.place.size) for found in needs]
     grid.add_row("  there is", *sizes, style="dim")
     grid.add_row(Text("fits", style="bold"), *(_fits(found) for found in needs))
     return grid
+
+
+def _in_order(parts: Iterable[Iterable[str]]) -> list[str]:
+    """All names once, each as near to its place as in any of the lists."""
+    names: list[str] = []
+    for part in parts:
+        at = 0
+        for name in part:
+            if name not in names:
+                names.insert(at, name)
+            at = names.index(name) + 1
+    return names
 
 
 def _fits(found: Needs) -> Text:
@@ -179,32 +216,40 @@ def _fits(found: Needs) -> Text:
 
 
 def _shortages(made: Made) -> list[str]:
-    """What to change first, devices that want the same together."""
+    """What to change, devices that want the same together."""
     wanted: dict[str, list[str]] = {}
     for name, short in made.short.items():
-        if short.words is None:
-            words = "no key here is enough by itself, nor lowers the peak"
+        first, *others = short.changes or ("",)
+        then = "".join(f", then {words}" for words in others)
+        if not first:
+            words = "no key here lowers the peak"
         elif short.fits:
-            words = f"first change {short.words}: then it fits"
+            words = f"first change {first}{then}: then it fits"
         else:
-            words = f"first change {short.words}: it lowers the peak most, but not enough by itself"
+            words = f"not even with {first}{then}"
         wanted.setdefault(words, []).append(name)
     return [f"{'; '.join(names)}: {words}." for words, names in wanted.items()]
 
 
-def _gb(size: int | None) -> str:
-    return "" if size is None else f"{size / GB:.2f}"
-
-
 def _time(made: Made) -> str:
     if made.estimate is None:
-        return "Time: not measured on this machine for such a run. plan --calibrate times two steps of it."
+        asked = "Time" if made.price is None else "Time and cost"
+        return f"{asked}: not measured on this machine for such a run. plan --calibrate times two steps of it."
     found = made.estimate
-    cost = ""
+    said = _estimate(found)
     if made.price is not None:
-        low, high = (hours * made.price * made.processes for hours in (found.least, found.most))
-        cost = f" At {made.price:g} an hour and device: {low:,.3g} to {high:,.3g}."
-    return _estimate(found) + cost
+        said += f" At {made.price:g} an hour and device: {_cost(made, 1)}."
+    if made.runs is not None and made.runs > 1:
+        low, high = _hours(made.runs * found.least), _hours(made.runs * found.most)
+        cost = "" if made.price is None else f", {_cost(made, made.runs)}"
+        said += f" {made.runs} such runs, one after another: {low} to {high}{cost}."
+    return said
+
+
+def _cost(made: Made, runs: int) -> str:
+    assert made.estimate is not None and made.price is not None
+    devices = runs * made.price * made.processes
+    return f"{made.estimate.least * devices:,.3g} to {made.estimate.most * devices:,.3g}"
 
 
 def _estimate(found: Estimate) -> str:
@@ -230,4 +275,5 @@ def _bites(console: Console, made: Made) -> None:
         console.print(Text("Nothing that is known here."))
     for bite in made.bites:
         key = f"  [{bite.key}] " if bite.key else "  "
-        console.print(_item(Text.assemble(clean(bite.text), (key, "cyan"), (bite.source, "dim"))))
+        source = f"{bite.source}; as published" if bite.published else bite.source
+        console.print(_item(Text.assemble(clean(bite.text), (key, "cyan"), (source, "dim"))))

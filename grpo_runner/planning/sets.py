@@ -6,23 +6,26 @@ from pathlib import Path
 
 from ..schema import DataConfig, RunConfig, SourceConfig
 
-# (hub id, split): rows, as published or counted
+# (hub id, configuration, split): rows, as its card says or counted
 ROWS = {
-    ("openai/gsm8k", "train"): 7_473,
-    ("openai/gsm8k", "test"): 1_319,
-    ("HuggingFaceH4/MATH-500", "test"): 500,
-    ("lkevinzc/math-12k", "train"): 12_000,
-    ("EleutherAI/hendrycks_math", "train"): 7_500,
-    ("EleutherAI/hendrycks_math", "test"): 5_000,
-    ("hendrycks/competition_math", "train"): 7_500,
-    ("hendrycks/competition_math", "test"): 5_000,
-    ("DigitalLearningGmbH/MATH-lighteval", "train"): 7_500,
-    ("DigitalLearningGmbH/MATH-lighteval", "test"): 5_000,
-    ("lkevinzc/math-eval", "aime"): 30,
-    ("lkevinzc/math-eval", "amc"): 83,
-    ("lkevinzc/math-eval", "math"): 500,
-    ("lkevinzc/math-eval", "minerva"): 272,
-    ("lkevinzc/math-eval", "olympiad_bench"): 675,
+    ("openai/gsm8k", "main", "train"): 7_473,
+    ("openai/gsm8k", "main", "test"): 1_319,
+    ("HuggingFaceH4/MATH-500", None, "test"): 500,
+    ("lkevinzc/math-12k", None, "train"): 12_000,
+    ("EleutherAI/hendrycks_math", None, "train"): 7_500,
+    ("EleutherAI/hendrycks_math", None, "test"): 5_000,
+    ("hendrycks/competition_math", None, "train"): 7_500,
+    ("hendrycks/competition_math", None, "test"): 5_000,
+    ("DigitalLearningGmbH/MATH-lighteval", None, "train"): 7_500,
+    ("DigitalLearningGmbH/MATH-lighteval", None, "test"): 5_000,
+    ("open-r1/DAPO-Math-17k-Processed", "all", "train"): 17_398,
+    ("open-r1/DAPO-Math-17k-Processed", "en", "train"): 14_116,
+    ("open-r1/DAPO-Math-17k-Processed", "cn", "train"): 3_282,
+    ("lkevinzc/math-eval", None, "aime"): 30,
+    ("lkevinzc/math-eval", None, "amc"): 83,
+    ("lkevinzc/math-eval", None, "math"): 500,
+    ("lkevinzc/math-eval", None, "minerva"): 272,
+    ("lkevinzc/math-eval", None, "olympiad_bench"): 675,
 }
 # names of files that papers' repositories use
 FILES = {"math_12k": 12_000, "math_lvl3to5_8k": 8_523, "gsm_8k": 8_792, "asdiv_2k": 1_788, "orz_57k": 56_878}
@@ -65,7 +68,7 @@ def in_source(source: SourceConfig) -> tuple[int | None, str]:
         return _in_file(Path(source.path).expanduser())
     if source.hub_id is None:
         return None, "no source is given yet"
-    count = ROWS.get((source.hub_id, source.split))
+    count = ROWS.get((source.hub_id, source.hub_config, source.split))
     return count, source.hub_id if count else f"size of {source.hub_id} not known before it is loaded"
 
 

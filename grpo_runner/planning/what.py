@@ -14,7 +14,8 @@ from ..schema import RunConfig
 from ..validate import shown, shown_key
 
 # of these a difference says nothing of what is computed
-_ASIDE = ("run_dir", "run_name", "sweep_name", "tracking", "checkpoint", "device")
+_ASIDE = ("run_dir", "run_name", "sweep_name", "tracking", "checkpoint", "device", "health")
+_SAME_NUMBERS = ("model.gradient_checkpointing", "optim.microbatch_tokens", "rollout.batch_rows", "reward.workers")
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def what(
         symbols=symbols(config),
         switches=tuple(_switches(config, preset, plain, known, typed)),
         departures=tuple(departures(config, plain, known)) if plain is not None else (),
-        conventions=tuple(conventions(config, known)),
+        conventions=tuple(conventions(config, known, twin=preset.endswith("_lora"))),
     )
 
 
@@ -236,20 +237,27 @@ def departures(config: RunConfig, plain: RunConfig, known: dict[str, Fact]) -> I
     before, after = _leaves(asdict(plain)), _leaves(asdict(config))
     for key in [*after, *(key for key in before if key not in after)]:
         old, new = before.get(key), after.get(key)
-        if old == new or key.split(".")[0] in _ASIDE:
+        if old == new or key.split(".")[0] in _ASIDE or key in _SAME_NUMBERS or _left_to_the_user(key, before):
             continue
         fact = known.get(key)
         if fact is None:
             tail = ""
         elif fact.kind == "our choice":
-            tail = ": the source leaves it open"
+            tail = ": our choice in the preset"
         else:
             tail = f": no longer the paper's ({fact.source})"
         yield f"{shown_key(key)} {shown(old)} → {shown(new)}{tail}"
 
 
-def conventions(config: RunConfig, known: dict[str, Fact]) -> Iterator[str]:
-    """Where the run follows a library, or is a twin of ours, and not the formula of the papers."""
+def _left_to_the_user(key: str, before: dict[str, Any]) -> bool:
+    """Whether it says where questions are, in a preset that cannot know that."""
+    source, _, name = key.rpartition(".")
+    empty = before.get(f"{source}.path") is None and before.get(f"{source}.hub_id") is None
+    return source in ("data.train", "data.eval") and name in ("path", "hub_id") and empty
+
+
+def conventions(config: RunConfig, known: dict[str, Fact], twin: bool = False) -> Iterator[str]:
+    """Where the run follows a library, or is a twin of ours, and not the formula of the papers. twin: of a preset."""
     advantage, rollout, size = config.advantage, config.rollout, config.group_size.value
     if advantage.scale != "none" and advantage.ddof == 1 and size > 1:
         factor = math.sqrt((size - 1) / size)
@@ -272,10 +280,15 @@ def conventions(config: RunConfig, known: dict[str, Fact]) -> Iterator[str]:
             "loss_norm.kind=token_mean: the mean over all tokens of the optimizer step, as in DAPO's code and verl's "
             "default. DAPO's eq. 8 as printed takes each group's; GRPO's eq. 3 each answer's."
         )
-    twin = known.get("lora.enabled")
-    if config.lora.enabled and twin is not None and twin.kind == "our choice":
+    if config.loss_norm.kind == "constant" and config.clip.kind == "token" and advantage.scale == "none":
+        yield (
+            f"loss_norm.kind=constant: over {budget_of(config):g} tokens for each answer, as in Dr. GRPO's Listing 1 "
+            "and code. Its equation has no such constant, which is one of the gradient's size alone."
+        )
+    full = known.get("lora.enabled")
+    if config.lora.enabled and twin:
         yield f"lora.rank={config.lora.rank}: the source trains all weights; this twin with an adapter is ours."
-    elif config.lora.enabled and twin is not None and twin.value == "false":
+    elif config.lora.enabled and full is not None and full.value == "false":
         yield f"lora.rank={config.lora.rank}: an adapter, where the source trains all weights."
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from grpo_runner.config import compose
@@ -12,6 +14,11 @@ OWN = ["data=jsonl", "data.question_column=problem"]
 HELD_OUT = "data.eval.hub_id=HuggingFaceH4/MATH-500"
 CASES = {  # words of the warning: (overrides that have the fault, overrides that have it not)
     "seldom ends in it": ([*REAL, "max_new_tokens=128"], REAL),
+    "96: a worked answer": (["experiment=laptop_gsm8k", "prompt.stop=[]"], ["experiment=laptop_gsm8k"]),
+    "5: a worked answer": (
+        ["model=qwen2_5_math_7b", "max_new_tokens=5", "data=countdown"],
+        ["model=qwen2_5_math_7b", "max_new_tokens=5"],
+    ),
     "distilled reasoning model": (
         [*REAL, "model.path=deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B", "max_new_tokens=3000"],
         [*REAL, "model.path=deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B", "max_new_tokens=8192"],
@@ -57,11 +64,20 @@ CASES = {  # words of the warning: (overrides that have the fault, overrides tha
     "beta.refresh_every changes nothing with beta=0": (["beta=no_kl", "beta.refresh_every=5"], ["beta=0.1", "beta.refresh_every=5"]),
     "the clip range cannot act": ([], ["optim.updates_per_rollout=2"]),
     "half of it": (["advantage=dr_grpo", "beta=no_kl"], ["experiment=dr_grpo"]),
+    "loss_norm=constant is half of it": (
+        ["loss_norm=constant", "beta=no_kl"],
+        ["advantage=dr_grpo", "loss_norm=sequence_sum", "beta=no_kl"],
+    ),
 }  # fmt: skip
 
 
+@cache
+def composed(*overrides):
+    return compose(list(overrides))
+
+
 def said(overrides, **more):
-    return " ".join(bite.text for bite in bites(compose(list(overrides)), **more))
+    return " ".join(bite.text for bite in bites(composed(*overrides), **more))
 
 
 @pytest.mark.parametrize("words", CASES)
@@ -81,6 +97,26 @@ def test_groups_without_variance_at_the_given_success_rate():
     assert "all right or all wrong" not in said(["advantage=reinforce"], success=0.95)
 
 
+def test_an_estimator_that_was_typed_and_has_no_weight():
+    assert "beta.estimator=k3 changes nothing" in said(["beta=no_kl"], typed=["beta", "beta.estimator"])
+    assert "changes nothing" not in said(["beta=no_kl"], typed=["beta"])
+    assert "changes nothing" not in said(["beta=0.1"], typed=["beta.estimator"])
+
+
+def test_what_is_as_published_is_said_so_and_last():
+    words = ["experiment=rasbt_qwen3_0_6b"]
+    facts = ["optim.updates_per_rollout", "optim.lr"]
+    found = bites(compose(words), published=facts)
+    assert [bite.published for bite in found] == sorted(bite.published for bite in found)
+    assert {bite.key for bite in found if bite.published} == set(facts)
+    assert not any(bite.published for bite in bites(compose(words)))
+    assert [
+        bite.published
+        for bite in bites(compose([*REAL, "prompt=r1"]), published=["prompt.stop"])
+        if bite.key == "prompt"
+    ] == [True]
+
+
 def test_a_sentence_is_about_its_first_key():
     assert _key_in("Two optimizer steps: optim.lr=1 with steps=2.") == "optim.lr"
     assert _key_in("The prompt asks for a box, and the model is a base.") == "prompt"
@@ -92,6 +128,6 @@ def test_every_warning_has_a_key_and_a_source():
 
     known = {*keys(), "data.train", "data.eval", "prompt", "group_size"}
     for has, _ in CASES.values():
-        for bite in bites(compose(list(has)), success=0.95):
+        for bite in bites(composed(*has), success=0.95):
             assert bite.source and (bite.key in known or bite.key == ""), bite
             assert bite.text[-1] in ".)"

@@ -64,7 +64,7 @@ def test_keys_that_save_memory_save_what_they_say(words, part, less):
 
 
 def test_the_reference_of_an_adapter_costs_nothing_unless_it_moves():
-    words = ["beta=0.04"]
+    words = ["beta.value=0.04"]
     assert "reference policy" not in found(*words).lasting
     assert "reference policy" in found(*words, "beta.refresh_every=10").lasting
 
@@ -96,18 +96,26 @@ def test_the_micro_batch_is_that_of_the_run():
     assert small.micro in (60_000 // 2**n for n in range(1, 6)) and small.fits
 
 
-def test_what_to_change_first():
-    """1.5B with an adapter in 16 GB: the largest part is what its activations and cache take."""
+def test_what_to_change_makes_it_fit_and_nothing_of_it_is_for_nothing():
+    """1.5B with an adapter in 6 GB, where the largest part is what its activations take."""
     words = ["model=qwen2_5_math_1_5b", "model.gradient_checkpointing=false", "optim.microbatch_tokens=9000"]
-    config, place = compose([*ADAPTER, *words]), Place("GPU, 6 GB", "cuda", 6 * GB)
-    size = models.find(config.model.path).sizes
-    assert devices.needs(config, size, place, 128).fits is False
-    words_, fits = devices.first_key(config, size, place, 128)
-    changed = compose([*ADAPTER, *words, *words_.split()])
-    assert devices.needs(changed, size, place, 128).fits is fits
-    # nothing saves 7B in 16 GB with all weights trained; an adapter comes nearest
-    words_, fits = devices.first_key(OAT, SEVEN, Place("GPU, 16 GB", "cuda", 16 * GB), 1024)
-    assert words_.startswith("lora=default") and not fits
+    place, size = Place("GPU, 6 GB", "cuda", 6 * GB), models.find("Qwen/Qwen2.5-Math-1.5B").sizes
+
+    def fits(*changes):
+        return devices.needs(compose([*ADAPTER, *words, *changes]), size, place, 128).fits
+
+    found_, enough = devices.to_fit(compose([*ADAPTER, *words]), size, place, 128)
+    assert found_[0] == "model.gradient_checkpointing=true" and enough
+    assert fits(*found_) and not any(fits(*(one for one in found_ if one != left)) for left in found_)
+
+
+def test_what_to_change_names_the_adapter_last_and_says_where_nothing_is_enough():
+    assert devices.to_fit(OAT, SEVEN, EIGHTY, 1024) == (("rollout.batch_rows=8", "lora=default"), True)
+    few, enough = devices.to_fit(OAT, SEVEN, Place("GPU, 4 GB", "cuda", 4 * GB), 1024)
+    assert not enough and "lora=default" in few and "model.quantize=nf4" in few
+    # a share of the device that vLLM takes whatever the run is
+    whole = compose([*ADAPTER, "rollout=vllm", "rollout.vllm_memory=0.9"])
+    assert not devices.to_fit(whole, SEVEN, Place("GPU, 16 GB", "cuda", 16 * GB), 128)[1]
 
 
 def test_devices_by_the_key():

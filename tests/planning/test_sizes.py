@@ -72,7 +72,10 @@ def test_a_size_that_is_wrong_would_be_seen():
 
 def test_every_model_of_conf_is_known():
     paths = [yaml.safe_load(file.read_text())["path"] for file in (conf() / "model").glob("*.yaml")]
-    assert len(paths) >= 8
+    # and every model that a preset names itself
+    presets = [yaml.safe_load(file.read_text()) or {} for file in (conf() / "experiment").glob("*.yaml")]
+    paths += [preset["model"]["path"] for preset in presets if "path" in preset.get("model", {})]
+    assert len(paths) >= 18
     assert [path for path in paths if models.find(path).parameters is None] == []
 
 

@@ -70,10 +70,11 @@ FACTS = {
 
 def test_departures_name_key_values_and_whether_it_is_still_the_papers():
     plain = compose([OAT])
-    changed = compose([OAT, "beta=0.04", "steps=10", "seed=3", "run_name=x", "tracking=off"])
+    aside = ["run_name=x", "tracking=off", "health.stop_on=[]", "rollout.batch_rows=8", "data.train.path=x.jsonl"]
+    changed = compose([OAT, "beta=0.04", "steps=10", "seed=3", *aside])
     assert list(departures(changed, plain, FACTS)) == [
         "beta 0.0 → 0.04: no longer the paper's (Dr. GRPO, Table 6)",
-        "steps 300 → 10: the source leaves it open",
+        "steps 300 → 10: our choice in the preset",
         "seed 0 → 3",
     ]
     assert list(departures(plain, plain, FACTS)) == []  # the preset itself departs in nothing
@@ -85,16 +86,19 @@ def test_conventions_of_libraries_are_told_where_they_act():
     tis = ["rollout.importance=token", "rollout.importance_cap=2", "clip.dual=3", "loss_norm=token_mean"]
     said = " ".join(conventions(compose(tis), {}))
     assert "cut at 2" in said and "clip.dual=3" in said and "eq. 8" in said and "ddof" not in said
-    assert list(conventions(compose([OAT]), FACTS)) == []
+    said = list(conventions(compose([OAT]), FACTS))
+    assert len(said) == 1 and "over 3000 tokens" in said[0] and "Listing 1" in said[0]
     assert list(conventions(compose(["experiment=grpo"]), {})) == []
 
 
 def test_an_adapter_where_the_source_has_none_is_told():
-    twin = compose([OAT, "lora=default", "optim=adamw"])
-    assert "where the source trains all weights" in " ".join(conventions(twin, FACTS))
+    adapter = compose(["experiment=grpo", "lora=default"])
+    assert "where the source trains all weights" in " ".join(conventions(adapter, FACTS))
     ours = {"lora.enabled": Fact("p_lora", "lora.enabled", "true", "ours", "our choice")}
-    assert "this twin with an adapter is ours" in " ".join(conventions(twin, ours))
-    assert list(conventions(twin, {"lora.enabled": Fact("p", "lora.enabled", "true", "verl", "stated")})) == []
+    assert "this twin with an adapter is ours" in " ".join(conventions(adapter, ours, twin=True))
+    # a preset of ours, or of a source that had an adapter, is no twin
+    assert list(conventions(adapter, ours)) == []
+    assert list(conventions(adapter, {"lora.enabled": Fact("p", "lora.enabled", "true", "verl", "stated")})) == []
 
 
 def test_switches_say_where_their_value_is_from():
