@@ -7,14 +7,21 @@ base model is said where the name is that of a published one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from .schema import RunConfig
 
-# how an answer is marked -> what a prompt that asks for it has in it
-FORMS = {"box": r"\boxed", "hash": "####", "answer_tag": "<answer>"}
+# how an answer is marked -> what a prompt that asks for it has in it; "line" is DAPO's last line, "Answer: $Answer"
+FORMS = {"box": r"\boxed", "hash": "####", "answer_tag": "<answer>", "line": "Answer: $"}
 # reward.extract -> the marks that it reads
-READS = {"box_or_marker": ("box", "hash"), "box": ("box",), "hash": ("hash",), "answer_tag": ("answer_tag",)}
+READS = {
+    "box_or_marker": ("box", "hash", "answer_tag", "line"),
+    "box": ("box",),
+    "hash": ("hash",),
+    "answer_tag": ("answer_tag",),
+}
+# the same for what the part `format` of the reward counts
+COUNTED = READS | {"box_or_marker": ("box", "answer_tag")}
 TAGS = "</think> <answer>"  # the one form that reward.extract=answer_tag counts
 
 # names of base models, as their publishers write them
@@ -36,10 +43,10 @@ def _marked(config: RunConfig) -> Iterator[str]:
     if not _extracts(config):
         return
     if asked and not set(asked) & set(reads):
-        looks = f"looks for {' or '.join(FORMS[form] for form in reads)}" if reads else "takes the whole completion"
+        looks = f"looks for {_forms(reads, 'or')}" if reads else "takes the whole completion"
         yield (
-            f"The prompt asks for {' and '.join(FORMS[form] for form in asked)}, but "
-            f"reward.extract={config.reward.extract} {looks}: {_remedy(config, asked[0])}."
+            f"The prompt asks for {_forms(asked, 'and')}, but reward.extract={config.reward.extract} {looks}: "
+            f"{_remedy(config, asked[0])}."
         )
     elif not asked and len(reads) == 1 and not (reads[0] == "box" and _BOXES.search(_name(config))):
         yield (
@@ -49,11 +56,23 @@ def _marked(config: RunConfig) -> Iterator[str]:
 
 
 def _remedy(config: RunConfig, form: str) -> str:
-    if form == "answer_tag" and TAGS not in _words(config) and "<answer>" in _words(config):
-        return r"ask for a \boxed{} within the tags as well, or take prompt=r1 with reward.extract=answer_tag"
+    if form == "answer_tag" and TAGS in _words(config):
+        return "for the R1 template add reward.extract=answer_tag"
     return {"box": "take reward.extract=box", "hash": "take reward=gsm8k_hash"}.get(
-        form, "for the R1 template add reward.extract=answer_tag"
+        form, "take reward.extract=box_or_marker, which reads it"
     )
+
+
+def _format_counts_another(config: RunConfig) -> Iterator[str]:
+    """The part `format` pays for one form, and the prompt asks for another that the part `correct` reads too."""
+    asked, extract = _asked(config), config.reward.extract
+    reads, counted = READS.get(extract, ()), COUNTED.get(extract, ())
+    if "format" in config.reward.parts and set(asked) & set(reads) and not set(asked) & set(counted):
+        yield (
+            f"The prompt asks for {_forms(asked, 'and')}, and the part format of the reward counts "
+            f"{_forms(counted, 'or')} alone with reward.extract={extract}: it pays for a form that nothing asks for. "
+            "Leave it out of reward.parts, or write one of your own (reward.function)."
+        )
 
 
 def _literal_tags(config: RunConfig) -> Iterator[str]:
@@ -99,6 +118,7 @@ def _what_r1_costs(config: RunConfig) -> Iterator[str]:
 
 FINDERS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _marked,
+    _format_counts_another,
     _literal_tags,
     _box_from_a_base,
     _turns_for_a_base,
@@ -115,6 +135,12 @@ def _asked(config: RunConfig) -> list[str]:
     """The forms that the prompt asks for, or that end an answer."""
     said = _words(config) + "".join(config.prompt.stop).replace("</answer>", "<answer>")
     return [form for form, mark in FORMS.items() if mark in said]
+
+
+def _forms(forms: Sequence[str], last: str) -> str:
+    """`a, b or c`."""
+    *before, end = (FORMS[form].removesuffix(" $") for form in forms)
+    return f"{', '.join(before)} {last} {end}" if before else end
 
 
 def _extracts(config: RunConfig) -> bool:

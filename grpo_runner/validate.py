@@ -163,7 +163,8 @@ def suggest(key: str) -> str:
         return nearest(last, SET)
     if last in by_last:
         return f' Did you mean "{by_last[last]}"?'
-    if close := nearest(key, known):
+    groups = {name.partition(".")[0] for name in known}
+    if close := nearest(key, [*known, *groups, "experiment"]):
         return close
     close = nearest(last, by_last)
     return close and f' Did you mean "{by_last[close.split(chr(34))[1]]}"?'

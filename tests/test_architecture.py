@@ -52,7 +52,7 @@ ARROWS = {
         "tracking",
         "train",
     },  # of lessons only show; of data only the order; of tracking and train only what times two steps
-    "preview": {"config", "data", "prompts", "policy", "reward", "tracking", "train", "grading", "lessons"},
+    "preview": {"config", "data", "prompts", "policy", "reward", "tracking", "grading", "lessons"},
     "config": set(),
     "jobs": {"config", "train"},
     "contamination": {"config", "data", "reward", "lessons"},  # of lessons only show, as grading

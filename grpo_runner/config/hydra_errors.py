@@ -14,6 +14,8 @@ from ..errors import InputError, nearest
 from ..validate import NUMERIC_GROUPS, PARTS, SET, keys, lists, mappings, shown, shown_key, suggest, takes
 from .names import PRESETS
 
+_LISTED = 200  # characters of names that are listed in a message; of experiments there are more
+
 
 def explain(error: Exception, override: str | None = None, typed: Sequence[str] = ()) -> InputError:
     """What Hydra refused, as an InputError of one to five lines.
@@ -39,7 +41,10 @@ def no_choice(group: str, value: object, options: Sequence[str]) -> str:
         groups = [*PRESETS, *(key for key in keys() if takes(key).startswith(" It takes the keys"))]
         return f'There is no group "{group}" to take {group}={shown(value)} from.{nearest(group, groups)}'
     number = ", or a number" if group in NUMERIC_GROUPS else ""
-    text = f"{group}={shown(value)} is not allowed. It takes one of {', '.join(options)}{number}."
+    listed = ", ".join(options)
+    if len(listed) > _LISTED:
+        listed = f"the {len(options)} that python -m grpo_runner --help lists"
+    text = f"{group}={shown(value)} is not allowed. It takes one of {listed}{number}."
     return text + (nearest(value, options) if isinstance(value, str) else "")
 
 

@@ -92,6 +92,14 @@ def held_out(config: DataConfig, name: str, source: SetConfig, unreadable: Unrea
     return _without_places(_shuffled(found, None))
 
 
+def held_out_sets(
+    config: DataConfig, sets: Mapping[str, SetConfig], unreadable: Unreadable
+) -> dict[str, tuple[Question, ...]]:
+    """`held_out` of each of evaluation.sets, by name."""
+    known = cache(unreadable)  # golds repeat, and a symbolic one is slow to parse
+    return {name: held_out(config, name, source, known) for name, source in sets.items()}
+
+
 def digest(questions: Iterable[Question]) -> str:
     """sha256 over a JSON line for each question, `[text, gold, …]`; ids and places have no part in it."""
     told = hashlib.sha256()

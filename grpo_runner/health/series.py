@@ -57,4 +57,4 @@ def stays_over(rows: Rows, figure: Figure, limit: float) -> float | None:
 
 def share(value: float) -> str:
     """34 %; 1.2 % of what is small."""
-    return f"{100 * value:.0f} %" if value >= 0.1 else f"{100 * value:.1f} %"
+    return f"{100 * value:.0f} %" if value >= 0.1 else f"{100 * value:.2g} %"

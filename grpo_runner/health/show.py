@@ -46,11 +46,15 @@ def show(words: Sequence[str], console: Console | None = None) -> int:
     if len(words) != 1 or words[0].startswith("-"):
         raise InputError(f"{USAGE}\nThe rules: docs/health.md")
     file = Path(words[0]) / METRICS
-    if not (rows := jsonl.rows(file)):
+    try:
+        rows = jsonl.rows(file)
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror}.") from error
+    if not rows:
         raise InputError(f"{words[0]}: not the folder of a run that has made a step (no rows in {METRICS}).")
     console, found = console or Screen(), held(rows)
     console.print(Text(f"{one_line(words[0])}: {len(rows)} steps", style="bold"), soft_wrap=True)
-    made = table("rule", "first step", "last step", "steps")
+    made = table("rule", "first step", "last step", "steps held")
     for name, rule in found.items():
         places = [str(rule.steps[0]), str(rule.steps[-1]), str(len(rule.steps))] if rule.steps else ["-", "-", "0"]
         made.add_row(Text(name, style="yellow" if rule.steps else ""), *places)
@@ -59,4 +63,6 @@ def show(words: Sequence[str], console: Console | None = None) -> int:
         if rule.steps:
             console.print()
             console.print(Text.assemble((f"{name}, step {rule.steps[0]}: ", "bold yellow"), told(name, rule.found)))
+    if not any(rule.steps for rule in found.values()):
+        console.print("\nNo rule held at any step.")
     return 0

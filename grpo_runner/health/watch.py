@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..schema import RunConfig
 from ..tracking import Row, Tracker, Trackers, jsonl
-from ..tracking.local import METRICS
+from ..tracking.local import METRICS, ordered
 from .rules import RULES
 from .series import Rows
 
@@ -45,7 +45,7 @@ class Watched(Trackers):
             self._look(row["step"], row)
 
     def step(self, step: int, metrics: Row) -> None:
-        self._rows.append(metrics)
+        self._rows.append(ordered(step, metrics))  # the very numbers that a later start reads
         found = firing(self._rows)
         super().step(step, {**metrics, **{f"health/{name}": int(name in found) for name in RULES}})
         self._tell(step, found)

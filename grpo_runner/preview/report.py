@@ -13,7 +13,6 @@ from ..policy.models import load_tokenizer
 from ..prompts import LONG, Lengths, Prompter, lengths, mismatches, shortened, token_texts
 from ..reward import unreadable
 from ..schema import RunConfig
-from ..train.loading import named_sets
 from ..types import Question
 from .words import Wanted
 
@@ -108,7 +107,8 @@ def _questions(chosen: RunConfig) -> tuple[dict[str, Sequence[Question]], Sequen
     loaded = data.load(chosen.data, chosen.seed, unreadable, evaluated=measured and not named)
     sets: dict[str, Sequence[Question]] = {"training set": loaded.train}
     if measured:
-        sets |= named_sets(chosen) or {"evaluation set": loaded.eval[: chosen.evaluation.questions]}
+        whole = data.held_out_sets(chosen.data, named, unreadable) or {"evaluation set": loaded.eval}
+        sets |= {name: questions[: chosen.evaluation.questions] for name, questions in whole.items()}
     return sets, loaded.notes
 
 

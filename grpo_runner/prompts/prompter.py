@@ -101,7 +101,7 @@ def fit(
     "error" refuses the first; "truncate_left" takes characters off the beginning of the question until the prompt fits.
     The template around it stays whole, so the model still sees where its turn begins. Questions themselves are returned
     unchanged.
-    Raises InputError when none is left, or when the template alone is over the limit.
+    Raises InputError when none is left, or when the template leaves no room for a question.
     """
     kept: list[Question] = []
     prompt_ids: dict[str, tuple[int, ...]] = {}
@@ -142,17 +142,19 @@ def fit(
 def shortened(question: Question, prompter: Prompter, limit: int) -> Question:
     """The question with the fewest characters taken off its beginning that let the prompt fit, by bisection.
 
-    Raises InputError when the template alone is over the limit.
+    At least one character stays: a prompt without a question asks nothing, and without a template has no tokens.
+    Raises InputError when the limit leaves no room for it.
     """
 
     def cut(characters: int) -> Question:
         return replace(question, text=question.text[characters:])
 
-    fails, fits = 0, len(question.text)
+    fails, fits = 0, len(question.text) - 1
     best = cut(fits)
     if (least := len(prompter.encode(best))) > limit:
         raise InputError(
-            f"data.max_prompt_tokens={limit} is less than the prompt template alone, which takes {least} tokens."
+            f"data.max_prompt_tokens={limit} leaves no room for a question: the prompt template with one character of "
+            f"it takes {least} tokens."
         )
     while fits - fails > 1:
         middle = (fails + fits) // 2

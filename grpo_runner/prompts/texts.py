@@ -9,6 +9,8 @@ from typing import Any
 from ..types import Question
 from .prompter import Prompter
 
+_PART = "\N{REPLACEMENT CHARACTER}"  # what the beginning of a character is decoded to
+
 
 @dataclass(frozen=True)
 class Lengths:
@@ -49,12 +51,15 @@ def lengths(
 def token_texts(tokenizer: Any, ids: Sequence[int]) -> list[str]:
     """The text that each token adds to those before it; together they are the text, special tokens included.
 
-    The last few tokens before are decoded with it: some tokenizers drop the space that a lone token begins with.
+    The last few tokens before are decoded with it: some tokenizers drop the space that a lone token begins with. Of a
+    character that takes several tokens the last one adds it, the others add nothing.
     """
     texts = []
     for place in range(len(ids)):
         near = ids[max(0, place - 4) : place]
-        before, after = tokenizer.decode(near), tokenizer.decode([*near, ids[place]])
+        before, after = tokenizer.decode(near).removesuffix(_PART), tokenizer.decode([*near, ids[place]])
+        if place + 1 < len(ids):
+            after = after.removesuffix(_PART)
         same = next((at for at, pair in enumerate(zip(before, after, strict=False)) if len(set(pair)) > 1), len(before))
         texts.append(after[same:])
     return texts

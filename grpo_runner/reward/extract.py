@@ -247,7 +247,7 @@ def _marked(text: str, start: int) -> Offer:
             content = text[tag.end() : closing.start()].strip()
             within = [found for found in markers if found.start() >= tag.end()]
             answer = _first_sentence(text[within[-1].end() : closing.start()]) if within else content
-            return Offer((answer,)) if answer else _NOTHING
+            return Offer((answer,), in_form=True) if answer else _NOTHING
     elif tag is markers[-1]:
         return _NOTHING
     answer = _first_sentence(text[markers[-1].end() :][:2000])

@@ -88,9 +88,7 @@ def named_sets(config: RunConfig) -> dict[str, tuple[Question, ...]]:
 
 def whole_sets(config: RunConfig) -> dict[str, tuple[Question, ...]]:
     """All questions of evaluation.sets by name; {} where none is named."""
-    known = cache(unreadable)  # golds repeat, and a symbolic one is slow to parse
-    sets = config.evaluation.sets.items()
-    return {name: data.held_out(config.data, name, source, known) for name, source in sets}
+    return data.held_out_sets(config.data, config.evaluation.sets, unreadable)
 
 
 def eval_set(config: RunConfig, seed: int) -> tuple[Question, ...]:

@@ -5,8 +5,8 @@
     python scripts/reproduce/table.py --check      exits 1 if the page is not what this would write
 
 Nothing in it is typed by hand: presets and names of figures are those of the scripts beside this one, published figures
-and their sources those of docs/facts.csv, our figures those of results.json, the authors' hardware that of the preset's
-file.
+and their sources those of docs/facts.csv, our figures those of results.json. The words that a preset needs (a file, the
+model of a stage before) and the authors' hardware stand in its file, the sets that are asked in the configuration.
 """
 
 from __future__ import annotations
@@ -15,15 +15,23 @@ import csv
 import json
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+import yaml
+
+from grpo_runner.config import compose
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PAGE, FACTS, RESULTS = ROOT / "docs" / "reproduce.md", ROOT / "docs" / "facts.csv", HERE / "results.json"
 BEGIN, END = "<!-- table.py: begin -->", "<!-- table.py: end -->"
 CALL = re.compile(r'^exec "[^\n]*/run\.sh" (\S+) (\S+) "([^"\n]*)" "\$@"$', re.MULTILINE)
+COMMAND = re.compile(r"^#   python -m grpo_runner experiment=\S+(.*)$", re.MULTILINE)
 HARDWARE = re.compile(r"^# Hardware: (.+?)\.?$", re.MULTILINE)
+AGAIN = re.compile(r"_avg\d+$")
 
 
 @dataclass(frozen=True)
@@ -59,10 +67,31 @@ def published(facts: Path = FACTS) -> dict[str, dict[str, tuple[str, str]]]:
     return found
 
 
-def hardware(preset: str) -> str:
-    """What the authors used, from the preset's file."""
-    found = HARDWARE.search((ROOT / "conf" / "experiment" / f"{preset}.yaml").read_text(encoding="utf-8"))
-    return found[1] if found else "not stated"
+def told(preset: str, line: re.Pattern[str]) -> str:
+    """What a line of the first comment of the preset's file says; "" where there is none."""
+    found = line.search((ROOT / "conf" / "experiment" / f"{preset}.yaml").read_text(encoding="utf-8"))
+    return found[1].strip() if found else ""
+
+
+@cache
+def asked(preset: str, words: str) -> frozenset[str]:
+    """The sets that `evaluate` is asked for: of the group in the words, or the preset's own."""
+    groups = [word.removeprefix("evaluation=") for word in words.split() if word.startswith("evaluation=")]
+    if not groups:
+        return frozenset(compose([f"experiment={preset}"]).evaluation.sets)
+    found = yaml.safe_load((ROOT / "conf" / "evaluation" / f"{groups[0]}.yaml").read_text(encoding="utf-8"))["sets"]
+    out = {word.removeprefix("~evaluation.sets.") for word in words.split() if word.startswith("~evaluation.sets.")}
+    if missing := out - set(found):
+        raise ValueError(f"evaluation={groups[0]} has no {', '.join(sorted(missing))}.")
+    return frozenset(found) - out
+
+
+def not_asked(script: Script, figures: Iterable[str]) -> list[str]:
+    """Published figures that the script has no counterpart for: of other sets, and their mean with those among them."""
+    sets = asked(script.preset, script.words)
+    left_out = [name for name in figures if name not in sets and name != "average"]
+    alike = sets == {name for name in figures if name != "average" and not AGAIN.search(name)}
+    return left_out if alike or "average" not in figures else [*left_out, "average"]
 
 
 def table(folder: Path = HERE, facts: Path = FACTS, results: Path = RESULTS) -> str:
@@ -71,27 +100,39 @@ def table(folder: Path = HERE, facts: Path = FACTS, results: Path = RESULTS) -> 
     ours = json.loads(results.read_text(encoding="utf-8"))
     lines = ["| preset | command | published | ours |", "|---|---|---|---|"]
     for script in scripts(folder):
-        values = known[script.figures]
-        sources = list(dict.fromkeys(source for _, source in values.values()))
-        told = ", ".join(f"{name} {value}" for name, (value, _) in values.items())
+        command = f"scripts/reproduce/{script.file} {told(script.preset, COMMAND)}".strip()
         mine = ours.get(script.preset)
-        cell = _result(mine) if mine else f"not run; hardware of the source: {hardware(script.preset)}"
-        command = f"`scripts/reproduce/{script.file}`"
-        lines.append(f"| `{script.preset}` | {command} | {told} ({'; '.join(sources)}) | {_cell(cell)} |")
-    named = {script.preset for script in scripts(folder)}
+        cell = _result(mine) if mine else _not_run(told(script.preset, HARDWARE))
+        lines.append(_row(script.preset, command, _published(script, known[script.figures]), cell))
     for preset, mine in ours.items():
-        if preset not in named:
-            lines.append(f"| `{preset}` | `{mine['command']}` | none, the job is ours | {_cell(_result(mine))} |")
+        if preset not in {script.preset for script in scripts(folder)}:
+            lines.append(_row(preset, mine["command"], "none: the job is ours", _result(mine)))
     return "\n".join(lines)
+
+
+def _row(preset: str, command: str, *cells: str) -> str:
+    first = f"[{preset}](../conf/experiment/{preset}.yaml)"
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in (first, f"`{command}`", *cells)) + " |"
+
+
+def _published(script: Script, values: dict[str, tuple[str, str]]) -> str:
+    """The figures, then where they stand. Of sources that begin alike only what differs is repeated."""
+    first, *others = dict.fromkeys(source for _, source in values.values())
+    sources = "; ".join([first, *(other.removeprefix(f"{first}; ") for other in others)])
+    missing = not_asked(script, values)
+    without = f"<br>not asked: {', '.join(missing)}" if missing else ""
+    return f"{', '.join(f'{name} {value}' for name, (value, _) in values.items())}<br>{sources}{without}"
+
+
+def _not_run(hardware: str) -> str:
+    if not hardware or hardware.startswith("not stated"):
+        return f"not run; the authors' hardware is {hardware or 'not stated'}"
+    return f"not run; the authors had {hardware}"
 
 
 def _result(mine: dict[str, str]) -> str:
     """{"text": …, "commit": …}: what was measured, in a sentence, and at which commit."""
     return f"{mine['text']} (commit {mine['commit']})"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
 
 
 def written(page: str, made: str) -> str:

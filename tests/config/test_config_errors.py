@@ -34,6 +34,7 @@ CASES = [
     ("+typo=1", ["typo"]),
     ("typo=1", ["typo", "--cfg job"]),
     ("advntage=grpo", ["advntage", 'Did you mean "advantage"?']),
+    ("experimnt=quickstart", ["experimnt", 'Did you mean "experiment"?']),
     ("optim.lrr=1", ["optim.lrr", 'Did you mean "optim.lr"?']),
     ("+optim.lrr=1", ["optim.lrr", 'Did you mean "optim.lr"?']),
     ("++optim.lrr=1", ["optim.lrr", 'Did you mean "optim.lr"?']),
@@ -99,7 +100,7 @@ CASES = [
     ("seed@x=1", ['no group "seed"', "Write seed=… without the @"]),
     ("tracking.probe={a:1}", ["tracking.probe={a:1} is not allowed", "a list"]),
     ("optim.betas={a:1}", ["optim.betas={a:1} is not allowed", "a list of 2"]),
-    ("data.train=[1]", ["data.train=[1] is not allowed", "path, hub_id, hub_config and split"]),
+    ("data.train=[1]", ["data.train=[1] is not allowed", "the keys path, hub_id, hub_config, split, revision,"]),
     ("data.train={x:1}", ['Unknown key "data.train.x"']),
     *[
         (f"{text}", [f"{text.lstrip('+~').partition('=')[0]} is no key: tracking.probe is a list", "tracking.probe=[a"])
@@ -118,7 +119,7 @@ CASES = [
     ("steps=${sed}", ["steps refers to ${sed}", 'Did you mean "seed"?']),
     ("optim.lr=${nope:1}", ["optim.lr: ", "finite number above 0"]),
     ("optim.lr={a:1}", ["optim.lr={a:1}", "finite number"]),
-    ("experiment=nope", ["experiment=nope", "quickstart"]),
+    ("experiment=nope", ["experiment=nope", "that python -m grpo_runner --help lists."]),
     ("experiment=quickstrat", ['Did you mean "quickstart"?']),
     ("run_name=a/b", ["run_name=a/b", "hydra.run.dir"]),
     ("run_name=..", ["run_name=..", "hydra.run.dir"]),

@@ -12,6 +12,7 @@ from grpo_runner.config import compose, find
 R1 = ["prompt=r1", "reward=r1_answer_tag"]
 BASE_7B, MATH_7B = "model.path=Qwen/Qwen2.5-7B", "model=qwen2_5_math_7b"
 INSTRUCT = "model.path=Qwen/Qwen2.5-1.5B-Instruct"
+FORMAT = "reward=math_answer_and_format"
 LLAMA = "model=llama_3_2_3b"
 
 
@@ -24,18 +25,35 @@ def hits(overrides: list[str], needle: str) -> int:
     [
         # what the prompt asks for, and what the reward looks for
         (R1, "The prompt asks for", 0),
-        (["prompt=r1"], r"asks for <answer>, but reward.extract=box_or_marker looks for \boxed or ####", 1),
-        (["prompt=r1"], "for the R1 template add reward.extract=answer_tag", 1),
-        (["prompt.stop=['</answer>']"], "asks for <answer>, but", 1),
+        (["prompt=r1", "reward=boxed_strict"], r"asks for <answer>, but reward.extract=box looks for \boxed:", 1),
+        (["prompt=r1", "reward=boxed_strict"], "for the R1 template add reward.extract=answer_tag", 1),
+        (["prompt=r1"], "The prompt asks for", 0),  # box_or_marker reads <answer>
+        (["prompt.stop=['</answer>']", "reward=boxed_strict"], "asks for <answer>, but", 1),
         (["prompt=verl_gsm8k", "reward=gsm8k_hash", INSTRUCT], "The prompt asks for", 0),
         (["prompt=verl_gsm8k", INSTRUCT], "The prompt asks for", 0),  # box_or_marker reads ####
         (["prompt=verl_gsm8k", "reward=boxed_strict"], "asks for ####, but reward.extract=box looks for", 1),
         (["prompt=qwen_math", "reward=gsm8k_hash"], r"asks for \boxed, but reward.extract=hash looks for ####", 1),
         (["prompt=qwen_math", "reward.extract=whole"], "takes the whole completion: take reward.extract=box", 1),
         (["prompt=qwen_math", "reward=math_verify"], "The prompt asks for", 0),  # it finds answers by itself
-        (["prompt=open_r1", INSTRUCT], r"ask for a \boxed{} within the tags as well", 1),
+        (["prompt=open_r1", INSTRUCT], "The prompt asks for", 0),
+        (
+            ["prompt=open_r1", INSTRUCT, "reward=boxed_strict"],
+            "looks for \\boxed: take reward.extract=box_or_marker",
+            1,
+        ),
+        (["prompt=dapo", INSTRUCT, "reward=boxed_strict"], "asks for Answer:, but reward.extract=box looks for", 1),
+        (["prompt=dapo", INSTRUCT], "The prompt asks for", 0),
+        (["prompt=abel", INSTRUCT], "The prompt asks for", 0),  # its "Answer:" opens the answer
         (["prompt=tinyzero", "reward=countdown", "data=countdown"], "The prompt asks for", 0),  # reads its own tags
         (["prompt=r1", "reward=custom", "reward.function=my:own"], "The prompt asks for", 0),
+        # what the part format of the reward counts
+        (["prompt=dapo", INSTRUCT, FORMAT], r"asks for Answer:, and the part format of the reward counts \boxed or", 1),
+        (["prompt=verl_gsm8k", INSTRUCT, FORMAT, "reward.extract=hash"], "the part format", 0),
+        (["prompt=open_r1", INSTRUCT, FORMAT], "the part format", 0),
+        (["prompt=r1", FORMAT, "reward.extract=answer_tag"], "the part format", 0),
+        (["prompt=chat_boxed", INSTRUCT, FORMAT], "the part format", 0),
+        (["prompt=abel", FORMAT], "the part format", 0),
+        (["prompt=dapo", INSTRUCT], "the part format", 0),
         # what nothing in the prompt asks for
         (["prompt=none", "reward=r1_answer_tag"], "extract=answer_tag looks for <answer>, and nothing", 1),
         (["prompt=none", "reward=gsm8k_hash"], "extract=hash looks for ####, and nothing", 1),
@@ -100,7 +118,7 @@ def test_a_prompt_of_ours_with_the_reward_it_names_has_no_fault() -> None:
         "chat_boxed": [chat], "tiny": [], "abel": ["model=qwen2_5_0_5b"], "qwen_boxed": [BASE_7B],
         "verl_gsm8k": ["reward=gsm8k_hash", chat], "verl_math": [chat],
         "open_r1": ["reward=math_verify", chat], "tinyzero": ["reward=countdown", "data=countdown", BASE_7B],
-        "r1_distill_qwen": ["model.path=deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B"],
+        "dapo": [chat], "r1_distill_qwen": ["model.path=deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B"],
     }  # fmt: skip
     assert set(pairs) == {file.stem for file in Path(find() / "prompt").glob("*.yaml")}
     for name, words in pairs.items():

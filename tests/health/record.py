@@ -1,6 +1,11 @@
-"""Writes recorded.json, what rules look at in runs that learned: python tests/health/record.py NAME=RUN_FOLDER …
+"""Writes recorded.json, what the rules look at in runs that learned. The commands, from the root of the checkout:
 
-By run, by key, a value a step; 6 digits.
+    for name in grpo dr_grpo rloo dapo gspo cispo; do
+        python -m grpo_runner experiment=$name tracking=off evaluation=never hydra.run.dir=outputs/recorded/$name
+    done
+    python tests/health/record.py outputs/recorded/*
+
+By run, by key, a value a step; 4 digits.
 """
 
 from __future__ import annotations
@@ -10,17 +15,9 @@ import sys
 from pathlib import Path
 
 KEYS = (
-    *(
-        "reward/mean",
-        "reward/batch_std",
-        "accuracy",
-        "length/correct",
-        "length/wrong",
-        "truncated",
-        "no_answer",
-        "timeout",
-    ),
-    *("error", "kl", "entropy", "clip_fraction", "ratio/max", "grad_norm", "zero_variance_fraction", "refills"),
+    *("reward/mean", "reward/batch_std", "accuracy", "length/correct", "length/wrong", "truncated", "no_answer"),
+    *("timeout", "error", "kl", "entropy", "clip_fraction", "ratio/max", "grad_norm", "zero_variance_fraction"),
+    "refills",
 )
 FILE = Path(__file__).with_name("recorded.json")
 
@@ -42,10 +39,14 @@ def recorded() -> dict[str, list[dict]]:
 
 
 def _short(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.6g}")
+    return None if value is None else float(f"{value:.4g}")
+
+
+def _compact(made: dict[str, list]) -> str:
+    return json.dumps(made, separators=(",", ":"))
 
 
 if __name__ == "__main__":
-    found = dict(word.split("=", 1) for word in sys.argv[1:])
-    lines = [f"{json.dumps(name)}: {json.dumps(columns(Path(folder)))}" for name, folder in found.items()]
+    folders = [Path(word) for word in sys.argv[1:]]
+    lines = [f"{json.dumps(folder.name)}: {_compact(columns(folder))}" for folder in folders]
     FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")

@@ -57,7 +57,8 @@ def test_the_verb_tells_which_rules_held_and_when(folder, capsys):
     assert all(lines[name] == ["-", "-", "0"] for name in RULES if name != "truncation")
     said = " ".join(out.split())
     assert "truncation, step 19: 50 % of the answers of the last 10 steps were cut off at the token budget." in said
-    assert f"To try: {RULES['truncation'].tries}." in said and out.count("To try") == 1
+    assert f"To try: {RULES['truncation'].tries}." in said and said.count("To try") == 1
+    assert "No rule held" not in said
 
 
 def test_the_steps_are_those_of_the_rows():
@@ -74,6 +75,18 @@ def test_what_is_no_run_folder_is_told(words, needle, capsys):
     assert cli.main(["health", *words]) == 2
     out, err = capsys.readouterr()
     assert out == "" and needle in err and len(err.splitlines()) <= 5 and "Traceback" not in err
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path, capsys):
+    (tmp_path / "metrics.jsonl").mkdir()
+    assert cli.main(["health", str(tmp_path)]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_where_no_rule_held_that_is_said(tmp_path, capsys):
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in series(30)))
+    assert cli.main(["health", str(tmp_path)]) == 0
+    assert "No rule held at any step." in capsys.readouterr().out
 
 
 def test_a_spoilt_line_is_told_by_its_number(folder, capsys):

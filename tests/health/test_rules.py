@@ -145,7 +145,7 @@ def test_what_is_said_has_the_figures():
     assert "grows up to 4 times, and 40 % of the tokens" in said["ratio"]
     assert "from 130 to 160 tokens in 50 steps (right ones have 100)" in said["wrong_longer"]
     assert "of the 10 steps so far" in said["zero_reward"]
-    assert "5.0 % of the answers" in said["grader"]
+    assert said["grader"].startswith("5 % of the answers")
     assert "in 3 of the last 10 steps" in said["grad_spikes"] and "100 times the usual" in said["grad_spikes"]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -38,21 +40,27 @@ def without_charts():
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory) -> Path:
+def told(tmp_path_factory) -> tuple[Path, str]:
+    """The folder of the run from its first step to its last, and what it said."""
     folder = tmp_path_factory.mktemp("whole") / "run"
-    assert go(folder) == 0
-    return folder
+    with redirect_stdout(io.StringIO()) as out:
+        assert go(folder) == 0
+    return folder, out.getvalue()
 
 
-def test_a_budget_that_is_too_small_is_told_once_and_recorded(tmp_path, capsys):
-    assert go(tmp_path / "run") == 0
-    out = capsys.readouterr().out
+@pytest.fixture(scope="module")
+def whole(told) -> Path:
+    return told[0]
+
+
+def test_a_budget_that_is_too_small_is_told_once_and_recorded(told):
+    folder, out = told
     assert out.count("health, truncation at step 19: ") == 1 and "To try: a larger max_new_tokens" in out
-    found = rows(tmp_path / "run")
+    found = rows(folder)
     assert [row["health/truncation"] for row in found] == [0] * 19 + [1] * 5
     assert all(f"health/{name}" in row for row in found for name in RULES)
-    assert json.loads((tmp_path / "run" / "summary.json").read_text())["health"]["truncation"] == 19
-    page = (tmp_path / "run" / "charts.html").read_text()
+    assert json.loads((folder / "summary.json").read_text())["health"]["truncation"] == 19
+    page = (folder / "charts.html").read_text()
     assert "<li><b>truncation</b>, from step 19: " in page and "To try: a larger max_new_tokens" in page
 
 
@@ -65,35 +73,33 @@ def test_it_ends_the_run_only_where_that_is_asked_for_and_goes_on_typed_again(wh
     assert (folder / "checkpoints" / "step_000020" / "MANIFEST.json").exists() and (folder / "adapter").exists()
     assert not (folder / "DONE").exists() and not (folder / "summary.json").exists()
     assert len(rows(folder)) == 20 and out.count("health, truncation") == 1
-    # again: one step more, where the rule still holds; it was told before
-    assert go(folder, stop) == 5
-    out, err = capsys.readouterr()
-    assert "stopped after step 20" in err and "going on from step 20" in out and "health, truncation" not in out
+    # again, from Python: one step more, where the rule still holds; it was told before
+    with pytest.raises(Unhealthy, match="stopped after step 20") as raised:
+        run(load(folder / "config.yaml"))
+    assert raised.value.exit_code == 5
+    out = capsys.readouterr().out
+    assert "going on from step 20" in out and "health, truncation" not in out
     assert len(rows(folder)) == 21
     # without the key it goes on to the end, and is the run that was never stopped
-    assert go(folder) == 0
-    out, err = capsys.readouterr()
-    assert "health, truncation" not in out and err == ""
+    assert run(changed(load(folder / "config.yaml"), health__stop_on=())).status == "done"
+    assert "health, truncation" not in capsys.readouterr().out
     assert rows(folder) == rows(whole)
     summaries = [json.loads((place / "summary.json").read_text())["health"] for place in (folder, whole)]
     assert summaries[0] == summaries[1] and summaries[0]["truncation"] == 19
     assert "from step 19" in (folder / "charts.html").read_text()
 
 
+def test_at_the_last_step_nothing_is_left_to_end(whole, tmp_path):
+    config = changed(load(whole / "config.yaml"), run_dir=str(tmp_path / "run"), steps=20)
+    summary = run(changed(config, health__stop_on=("truncation",)))
+    assert (summary.status, summary.health["truncation"]) == ("done", 19)
+
+
 def test_a_sweep_goes_on_after_a_run_that_was_ended(tmp_path, capsys):
-    words = ["-m", "seed=0,1", "steps=20", "health.stop_on=[truncation]", f"hydra.sweep.dir={tmp_path}"]
-    assert cli.main([*CUT, *words]) == 0  # the rule holds at the last step: nothing is left to end
-    assert "2 of 2 runs finished" in capsys.readouterr().out
-    assert cli.main([*CUT, *words[:2], "steps=21", *words[3:4], f"hydra.sweep.dir={tmp_path / 'longer'}"]) == 5
+    words = ["-m", "seed=0,1", "steps=21", "health.stop_on=[truncation]", f"hydra.sweep.dir={tmp_path}"]
+    assert cli.main([*CUT, *words]) == 5
     out, err = capsys.readouterr()
     assert "0 of 2 runs finished" in out and "seed=0 (exit 5), seed=1 (exit 5)" in err
-
-
-def test_from_python_it_is_an_error_of_its_own(whole, tmp_path):
-    config = changed(load(whole / "config.yaml"), run_dir=str(tmp_path / "run"), health__stop_on=("truncation",))
-    with pytest.raises(Unhealthy, match="stopped after step 19"):
-        run(config)
-    assert Unhealthy.exit_code == 5
 
 
 @pytest.mark.slow

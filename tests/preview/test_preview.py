@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from rich.console import Console
 
 from grpo_runner.errors import InputError
@@ -96,7 +97,7 @@ def test_the_same_as_json(data: list[str], model: Path, tmp_path: Path) -> None:
     around = len(found["prompts"][0]["ids"]) - len(QUESTIONS[0])
     sizes = [len(question) + around for question in QUESTIONS]
     expected = {"count": 4, "minimum": sizes[0], "median": sizes[0], "p95": sizes[3], "maximum": sizes[3]}
-    assert found["sets"]["training"] == expected | {"over": 0, "unknown": 0}
+    assert found["sets"]["training set"] == expected | {"over": 0, "unknown": 0}
     assert found["notes"] == []
 
 
@@ -116,7 +117,9 @@ def test_what_happens_to_long_prompts_is_what_the_run_does(data: list[str], mode
     assert "training set: 1 of 4 are refused, with the run (data.long_prompt=error)." in text
     text = printed(*data, f"model.path={model}", "prompt=none", "data.max_prompt_tokens=3", "data.long_prompt=drop")
     assert "training set: none is within data.max_prompt_tokens=3, so the run is refused." in text
-    with pytest.raises(InputError, match="is less than the prompt template alone, which takes 7 tokens"):
+    with pytest.raises(
+        InputError, match="leaves no room for a question: the prompt template with one character of it takes 8 tokens"
+    ):
         printed(*words, "prompt.template='Q: {{ question }} A:'", "data.long_prompt=truncate_left")
 
 
@@ -133,9 +136,29 @@ def test_evaluation_sets_are_counted_unless_there_is_none(data: list[str]) -> No
     assert "evaluation" not in printed(*data, "evaluation=never").split("tokens of a prompt")[1]
 
 
+DOCS = (Path(__file__).parents[2] / "docs" / "prompts.md").read_text()
+
+
+def test_the_example_in_the_documents_is_what_is_printed() -> None:
+    """The first block of text, below the command that prints it."""
+    shown = DOCS.split("```text\n")[1].split("```")[0]
+    assert "    python -m grpo_runner prompt experiment=quickstart --n 2\n" in DOCS
+    assert printed("experiment=quickstart", "--n", "2") == shown
+
+
+def test_the_table_in_the_documents_is_that_of_the_files() -> None:
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in DOCS.splitlines() if line.startswith("| `")][
+        1:
+    ]
+    told = {name.strip("`"): (chat == "the model's", "</answer>" in stop) for name, _, chat, _, stop in rows}
+    files = (Path(__file__).parents[2] / "conf" / "prompt").glob("*.yaml")
+    choices = {file.stem: yaml.safe_load(file.read_text()) for file in files}
+    assert told == {name: (choice["chat"], choice["stop"] == ["</answer>"]) for name, choice in choices.items()}
+
+
 def test_an_experiment_that_is_a_sweep_shows_its_first_run() -> None:
-    text = printed("experiment=grpo_vs_dr_grpo", "data.train_size=16", "data.eval_size=4", "--n=1")
-    assert text.startswith("A sweep of 24 runs; this is its first.\n")
+    text = printed("experiment=grpo_vs_dr_grpo", "seed=0", "data.train_size=16", "data.eval_size=4", "--n=1")
+    assert text.startswith("A sweep of 4 runs; this is its first.\n")  # as many as it has without its six seeds
 
 
 def test_markup_and_escapes_are_text(tmp_path: Path, model: Path) -> None:

@@ -105,6 +105,17 @@ def test_lengths_by_hand():
     assert (one.minimum, one.median, one.p95, one.maximum, one.over) == (12, 12, 12, 12, 0)
 
 
+def test_the_texts_of_tokens_are_the_text():
+    """Bytes: of a character of several bytes the last adds it. A lone � is text, one in the middle of bytes is not."""
+    made = tokenizer()
+    for text in ("aé文😀b", "文文", "a\ufffdb", "\ufffd"):
+        ids = made(text)["input_ids"]
+        assert "".join(token_texts(made, ids)) == text
+    assert token_texts(made, made("aé😀")["input_ids"]) == ["a", "", "é", "", "", "", "😀"]
+    assert token_texts(made, made("a文")["input_ids"][:-1]) == ["a", "", "\ufffd"]  # cut off within it
+    assert token_texts(made, []) == []
+
+
 SMOLLM2 = os.environ.get("GRPO_RUNNER_SMOLLM2", "")
 
 

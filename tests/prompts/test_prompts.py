@@ -250,9 +250,17 @@ def test_truncate_left_cuts_the_question_and_never_the_template():
     assert "1 of 1 prompts" in note and "cut at the beginning of the question" in note
 
 
-def test_a_template_above_the_limit_is_refused():
-    with pytest.raises(InputError, match="the prompt template alone, which takes 7 tokens"):
-        fit([LONG], plain("Q: {{ question }} A:"), 6, "truncate_left")
+def test_a_template_that_leaves_no_room_for_a_question_is_refused():
+    """The BOS, "Q: " and " A:" are 7 tokens."""
+    assert fit([LONG], plain("Q: {{ question }} A:"), 8, "truncate_left")[1]["long"][4:-3] == plain().encode(LONG)[-1:]
+    with pytest.raises(InputError, match="=7 leaves no room for a question: the prompt template with one .* 8 tokens"):
+        fit([LONG], plain("Q: {{ question }} A:"), 7, "truncate_left")
+
+
+def test_a_question_without_a_template_is_cut_too():
+    """Nothing would be left of a tokenizer that adds no BOS: an empty text has no tokens."""
+    prompter = Prompter(config(), tokenizer())
+    assert fit([LONG], prompter, 3, "truncate_left")[1] == {"long": prompter.encode(Question("", "hij", ""))}
 
 
 def test_no_prompt_within_the_limit_is_refused():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grpo_runner.reward.extract import offer
+from grpo_runner.reward.extract import Offer, offer
 
 BOXES = [
     (r"so \boxed{7}.", ("7",)),
@@ -55,7 +55,6 @@ MARKERS = [
     ("The answer is 42, not 41.", "42"),
     ("The answer is 41 or 42.", "41 or 42"),
     ("The answer is:\n\n$$42$$", "42"),
-    ("<answer>4</answer>", "4"),
     ("The answer to the question is 42, since 6*7=42.", "42"),
 ]
 
@@ -65,6 +64,14 @@ def test_markers(text: str, answer: str) -> None:
     assert offer(text).answers == (answer,)
     assert not offer(text).in_form  # right or wrong, it is not the required form
     assert offer(text, "box").answers == ()
+
+
+@pytest.mark.parametrize("text", ["<answer>4</answer>", "<think>\n5\n</think>\n<answer>\n4\n</answer>"])
+def test_closed_answer_tags_are_a_form(text: str) -> None:
+    """Prompts of open-r1, TinyZero and others ask for them without the one space that "answer_tag" wants."""
+    assert offer(text) == Offer(("4",), in_form=True)
+    assert not offer(text.removesuffix("</answer>")).in_form
+    assert not offer(text + "\nThe answer is 5.").in_form  # it is not what counts
 
 
 @pytest.mark.parametrize(

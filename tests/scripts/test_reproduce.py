@@ -1,5 +1,5 @@
-"""scripts/reproduce: every script names a preset and figures that exist, the page is what table.py writes, and one
-script really goes from plan to comparison in its debug form."""
+"""scripts/reproduce: every script names a preset and figures that exist, the page is what table.py writes, two scripts
+really go from plan to comparison in their debug form, and wrong input is told in a few lines."""
 
 from __future__ import annotations
 
@@ -11,23 +11,33 @@ from pathlib import Path
 
 import pytest
 
-from grpo_runner import cli
 from grpo_runner.config import compose
+from grpo_runner.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "scripts" / "reproduce"
-sys.path.insert(0, str(FOLDER))
+sys.path.insert(0, str(ROOT))
 
-import table  # noqa: E402
+from scripts.reproduce import debug, ready, table  # noqa: E402
 
-SCRIPTS = sorted(FOLDER.glob("*.sh"))
+FILES = sorted(FOLDER.glob("*.sh"))
+SCRIPTS = table.scripts()
+GB = 10**9
+
+
+def ids(script: table.Script) -> str:
+    return script.file
 
 
 def bash_n(file: Path) -> int:
     return subprocess.run(["bash", "-n", file], capture_output=True).returncode
 
 
-@pytest.mark.parametrize("file", SCRIPTS, ids=lambda file: file.stem)
+def call(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(words, capture_output=True, text=True, env=os.environ | environment, timeout=300)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_script_parses_stops_at_the_first_error_and_can_be_called(file: Path) -> None:
     text = file.read_text()
     assert bash_n(file) == 0 and os.access(file, os.X_OK)
@@ -42,26 +52,32 @@ def test_a_broken_script_is_seen(tmp_path: Path) -> None:
         table.scripts(tmp_path)
 
 
-def test_run_sh_says_how_it_is_called() -> None:
-    done = subprocess.run([FOLDER / "run.sh", "one"], capture_output=True, text=True)
-    assert done.returncode == 2 and done.stderr.startswith("Usage: run.sh PRESET FIGURES WORDS")
+@pytest.mark.parametrize("script", SCRIPTS, ids=ids)
+def test_a_script_names_what_there_is(script: table.Script) -> None:
+    """Its preset, by which it is named itself; figures, of which it asks one at least; where the authors ran it."""
+    assert script.file == f"{script.preset}.sh"
+    assert table.told(script.preset, table.HARDWARE)
+    figures = table.published()[script.figures]
+    assert table.asked(script.preset, script.words) & set(figures)
+    assert set(table.not_asked(script, figures)) < set(figures)
 
 
-@pytest.mark.parametrize("script", table.scripts(), ids=lambda script: script.file)
-def test_a_script_names_a_preset_and_figures_that_exist(script: table.Script) -> None:
-    compose([f"experiment={script.preset}"])
-    assert table.published()[script.figures]
-    assert "# Hardware: " in (ROOT / "conf" / "experiment" / f"{script.preset}.yaml").read_text()
+def test_a_published_mean_is_asked_for_with_its_sets_alone() -> None:
+    suite = table.Script("x.sh", "dr_grpo_oat_zero_7b", "x", "evaluation=dr_grpo_suite")
+    five = ["aime24", "amc", "math500", "minerva", "olympiad_bench"]
+    assert table.not_asked(suite, [*five, "average"]) == []
+    assert table.not_asked(suite, [*five, "aime24_avg32", "average"]) == ["aime24_avg32"]
+    assert table.not_asked(suite, [*five, "gsm8k", "average"]) == ["gsm8k", "average"]
 
 
-@pytest.mark.parametrize("script", table.scripts(), ids=lambda script: script.file)
-def test_what_is_evaluated_is_what_was_published(script: table.Script) -> None:
-    """At least one published set is asked; a published mean stands beside a mean of the same sets, or beside none."""
-    words = [word for word in script.words.split() if "=" in word]
-    sets = set(compose([f"experiment={script.preset}", *words]).evaluation.sets)
-    figures = set(table.published()[script.figures])
-    assert sets & figures
-    assert "average" not in figures or len(sets) == 1 or sets == figures - {"average"}
+def test_every_preset_of_a_source_stands_on_the_page() -> None:
+    page = table.PAGE.read_text()
+    presets = [file.stem for file in (ROOT / "conf" / "experiment").glob("*.yaml") if not file.stem.endswith("_lora")]
+    named = [preset for preset in presets if table.told(preset, table.HARDWARE) and preset != "laptop_gsm8k"]
+    assert (
+        len(named) > 30
+        and [preset for preset in named if f"[{preset}]" not in page and f"`{preset}`" not in page] == []
+    )
 
 
 def test_the_page_is_what_the_table_writes() -> None:
@@ -73,7 +89,7 @@ def test_another_figure_in_the_csv_makes_another_page(tmp_path: Path) -> None:
     page = table.PAGE.read_text()
     changed = tmp_path / "facts.csv"
     lines = table.FACTS.read_text().splitlines(keepends=True)
-    name = table.scripts()[0].figures
+    name = SCRIPTS[0].figures
     [first, *_] = [index for index, line in enumerate(lines) if line.startswith(f"{name},")]
     value = next(iter(table.published()[name].values()))[0]
     lines[first] = lines[first].replace(f",{value},", ",99.9,", 1)
@@ -82,13 +98,13 @@ def test_another_figure_in_the_csv_makes_another_page(tmp_path: Path) -> None:
 
 
 def test_our_own_results_stand_in_the_table(tmp_path: Path) -> None:
-    preset = table.scripts()[0].preset
+    preset = SCRIPTS[0].preset
     results = tmp_path / "results.json"
     mine = {"text": "12.5 [8.2, 17.9]", "commit": "abc1234", "command": "python -m grpo_runner experiment=ours"}
     results.write_text(json.dumps({preset: mine, "ours": mine}))
     made = table.table(results=results).splitlines()
-    assert [line.endswith("| 12.5 [8.2, 17.9] (commit abc1234) |") for line in made if f"`{preset}`" in line] == [True]
-    assert made[-1].startswith("| `ours` | `python -m grpo_runner experiment=ours` | none")
+    assert [line.endswith("| 12.5 [8.2, 17.9] (commit abc1234) |") for line in made if f"[{preset}]" in line] == [True]
+    assert "| `python -m grpo_runner experiment=ours` | none: the job is ours |" in made[-1]
 
 
 def test_the_page_needs_its_marks() -> None:
@@ -96,15 +112,90 @@ def test_the_page_needs_its_marks() -> None:
         table.written("# A page\n", "| a |")
 
 
-@pytest.mark.skipif(not {"plan", "evaluate"} <= set(cli.VERBS), reason="plan or evaluate is not there yet")
-def test_a_debug_chain_goes_from_plan_to_comparison(tmp_path: Path) -> None:
-    environment = os.environ | {"DEBUG": "1", "OUT": str(tmp_path)}
-    script = FOLDER / "verl_gsm8k_lora_0_5b.sh"
-    done = subprocess.run([script], capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=300)
+@pytest.mark.parametrize(
+    ("words", "environment", "told"),
+    [
+        ([], {}, "No NVIDIA GPU was found"),
+        (["steps"], {}, '"steps" is no override: write KEY=VALUE'),
+        (["--steps=3"], {}, '"--steps=3" is no override'),
+        ([], {"DEBUG": "yes"}, "DEBUG=yes is not allowed. Allowed: 1"),
+        ([], {"GPUS": "all"}, "GPUS=all is not allowed. Allowed: how many"),
+    ],
+)
+def test_wrong_input_is_told_before_anything_is_done(
+    tmp_path: Path, words: list[str], environment: dict[str, str], told: str
+) -> None:
+    broken = tmp_path / "nvidia-smi"
+    broken.write_text("#!/bin/sh\necho NVIDIA-SMI has failed\nexit 9\n")
+    broken.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    given = {"PATH": path, "OUT": str(tmp_path / "out"), "CUDA_VISIBLE_DEVICES": "", "DEBUG": "", "GPUS": ""}
+    done = call(FOLDER / "rasbt_qwen3_0_6b.sh", *words, **given | environment)
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.startswith(told)
+    assert len(done.stderr.splitlines()) <= 3 and not (tmp_path / "out").exists()
+
+
+def test_a_script_says_how_it_is_called() -> None:
+    assert call(FOLDER / "run.sh", "one").stderr.startswith("Usage: run.sh PRESET FIGURES WORDS")
+    told = call(FOLDER / "rasbt_qwen3_0_6b.sh", "--help")
+    assert told.returncode == 0 and "DEBUG=1" in told.stdout and "GPUS=N" in told.stdout
+
+
+def needs(*devices: tuple[str, int, int]) -> dict[str, object]:
+    """What a plan says: (name, GB there are, GB it takes at the most) of each device."""
+    first = {"words": "rollout.batch_rows=8", "fits": True}
+    return {
+        "devices": [
+            {"name": name, "size": size * GB, "peaks": {"sampling": most * GB, "update": GB}, "first_key": first}
+            for name, size, most in devices
+        ]
+    }
+
+
+def test_a_run_that_does_not_fit_is_told_with_what_to_change() -> None:
+    plan = needs(("CPU", 25, 20), ("GPU, 24 GB", 24, 40), ("GPU, 80 GB", 80, 90))
+    assert ready.too_small(plan, None) == []
+    assert ready.too_small(plan, 96 * GB) == []  # more than the largest that the plan shows
+    assert ready.too_small(plan, 48 * GB) == []  # the 24 GB column's 40
+    [told, first] = ready.too_small(plan, 80 * GB)
+    assert told.startswith("Needs up to 90 GB on each GPU, and there are 80")
+    assert first == "First change: rollout.batch_rows=8 (enough). It goes behind the script's name."
+    assert len(ready.too_small(plan, 16 * GB)) == 2  # smaller than all of them
+    assert ready.too_small({"devices": []}, 16 * GB) == []  # a model that the plan does not know
+
+
+def test_missing_questions_are_told() -> None:
+    assert ready.without_source([{"key": "optim.lr"}], "simplerl_zoo_7b") == []
+    told = ready.without_source([{"key": "data.train.path"}], "simplerl_zoo_7b")
+    assert "data.train.path=FILE" in told[0] and "conf/experiment/simplerl_zoo_7b.yaml" in told[1]
+
+
+def test_the_debug_form_asks_the_scripts_sets_in_the_scripts_way() -> None:
+    words = ["evaluation=dr_grpo_suite", "~evaluation.sets.amc", "evaluation.samples=16", "evaluation.greedy=false"]
+    found = debug.debug_words("dr_grpo_oat_zero_7b", words)
+    asked = compose(["experiment=quickstart", *found]).evaluation
+    assert list(asked.sets) == ["aime24", "math500", "minerva", "olympiad_bench"]
+    assert {one.path for one in asked.sets.values()} == {"scripts/reproduce/debug.jsonl"}
+    assert (asked.greedy, asked.samples, asked.temperature, asked.max_new_tokens) == (False, 2, 1.0, 32)
+    assert debug.debug_words("rasbt_qwen3_0_6b", ["--steps", "50"])[:2] == ["--steps", "2"]
+    with pytest.raises(InputError, match="math50"):
+        debug.debug_words("rasbt_qwen3_0_6b", ["evaluation=math50"])
+
+
+@pytest.mark.parametrize(
+    ("name", "what", "sets"),
+    [
+        ("verl_gsm8k_lora_0_5b", "greedy accuracy", {"gsm8k"}),
+        ("deepscaler_24k", "avg@2", {"aime24", "math500", "minerva", "olympiad_bench"}),
+    ],
+)
+def test_a_debug_chain_goes_from_plan_to_comparison(tmp_path: Path, name: str, what: str, sets: set[str]) -> None:
+    """LoRA and greedy; all weights and sampled, with a set and the mean that have no counterpart."""
+    done = call(FOLDER / f"{name}.sh", DEBUG="1", OUT=str(tmp_path))
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    for step in ("Install", "Plan", "Train", "Evaluate"):
+    for step in ("Install", "Plan", "Train", "Evaluate", "The chain works"):
         assert f"== {step}" in done.stdout
     assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 2  # two steps were trained
     told = json.loads((tmp_path / "evaluation" / "results.json").read_text())["published"]
-    assert [(row["set"], row["published"]) for row in told] == [("gsm8k", 54.3)] * 2  # before and after
-    assert all(row["ours"] is not None for row in told)
+    assert {row["policy"] for row in told} == {"base", "run, step 2"} and {row["what"] for row in told} == {what}
+    assert {row["set"] for row in told if row["ours"] is not None} == sets
