@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def train(words: Sequence[str]) -> int:
     """Train one run or a sweep, or answer one of the flags that only show something."""
     if {"-h", "--help"} & set(words):
-        return _help()
+        return _help(next((word for word in words if re.fullmatch(r"\w+=?", word)), None))
     flags = _parse(words)
     if flags.version:
         print(f"grpo_runner {__version__}")
@@ -239,11 +239,11 @@ def _shows(flags: argparse.Namespace) -> list[str]:
     return shows
 
 
-def _help() -> int:
+def _help(group: str | None = None) -> int:
     from .config import find
     from .helptext import show
 
-    show(find(), {name: text for name, (_, text) in VERBS.items()})
+    show(find(), {name: text for name, (_, text) in VERBS.items()}, only=group.rstrip("=") if group else None)
     return 0
 
 

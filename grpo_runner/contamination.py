@@ -15,17 +15,20 @@ from .errors import InputError, nearest
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from .data.load import DataSets
     from .data.overlap import Match, Overlap
     from .schema import RunConfig
     from .types import Question
 
 USAGE = """\
-data contamination [OVERRIDE …]       hold the training questions of a run against its evaluation sets:
-                                      data=… evaluation=… and any other override of a run
-        [--json FILE]                 write all matches
+data contamination [OVERRIDE …]   hold the training questions of a run against
+                                  its evaluation sets: data=… evaluation=… and
+                                  any other override of a run
+        [--json FILE]             write all matches
 
-same: the same text but for white space, case and end marks. close: at least half of the question's 8-grams
-(eight words in a row) are in one training question. some: at least one 8-gram, but less than half.
+same text: the same but for white space, case and marks at its end.
+close: at least half of the question's 8-grams (eight words in a row) are in
+one training question. some 8-grams: at least one, but less than half.
 Exit code 0, whatever is found; 2 for what you can mend."""
 _EXAMPLES, _SHOWN = 3, 160  # matches of a kind, and characters of a question
 
@@ -46,34 +49,32 @@ def data(words: Sequence[str], console: Console | None = None) -> int:
 
     config = compose(overrides)
     with _at_work(console):
-        train, sets = questions(config)
+        loaded, sets = questions(config)
         from .data.overlap import overlaps
 
-        found = overlaps(train, sets)
-    _show(console, len(train), found)
+        found = overlaps(loaded.train, sets)
+    _show(console, loaded, found)
     if file is not None:
         from .files import write_json
 
-        write_json(file, _as_json(len(train), found))
+        write_json(file, _as_json(len(loaded.train), found))
         console.print(f"\n{file}: all matches", soft_wrap=True)
     return 0
 
 
-def questions(config: RunConfig) -> tuple[tuple[Question, ...], Mapping[str, tuple[Question, ...]]]:
-    """The training questions of a run, and those of each set that it could be evaluated on, data.eval among them.
+def questions(config: RunConfig) -> tuple[DataSets, Mapping[str, tuple[Question, ...]]]:
+    """The training set of a run, and all of each set that it is evaluated on: evaluation.sets, or data.eval.
 
-    Read as a run reads them. A data.eval without a source is left out where evaluation.sets names sets.
+    Read as a run reads them.
     """
-    from .data import held_out, load
+    from .data import held_out_sets, load
     from .reward import unreadable
 
-    source = config.data.eval
-    has_eval = config.data.kind != "table" or source.path is not None or source.hub_id is not None
-    loaded = load(config.data, config.seed, unreadable, evaluated=has_eval or not config.evaluation.sets)
-    sets = {"data.eval": loaded.eval} if loaded.eval else {}
-    for name, one in config.evaluation.sets.items():
-        sets[name] = held_out(config.data, name, one, unreadable)
-    return loaded.train, sets
+    named = config.evaluation.sets
+    loaded = load(config.data, config.seed, unreadable, evaluated=not named)
+    if not named:
+        return loaded, {"data.eval": loaded.eval}
+    return loaded, held_out_sets(config.data, named, unreadable)
 
 
 def _words(words: Sequence[str]) -> tuple[list[str], Path | None]:
@@ -109,14 +110,16 @@ def _at_work(console: Console) -> Iterator[None]:
         yield
 
 
-def _show(console: Console, trained: int, found: Sequence[Overlap]) -> None:
+def _show(console: Console, loaded: DataSets, found: Sequence[Overlap]) -> None:
     from .lessons.show import one_line, put, table
 
     made = table("evaluation set", "questions", "same text", "close", "some 8-grams")
     for one in found:
         counts = (one.questions, len(one.same), len(one.close), len(one.some))
         made.add_row(one.name, *(f"{count:,}" for count in counts))
-    console.print(f"{trained:,} training questions")
+    for note in loaded.notes:
+        console.print(one_line(note), soft_wrap=True)
+    console.print(f"{len(loaded.train):,} training questions, sha256 {loaded.digest[:16]}…")
     put(console, made)
     for one in found:
         for kind, matches in (("same", one.same), ("close", one.close)):

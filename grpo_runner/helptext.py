@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from .errors import InputError, nearest
+
 EXAMPLES = {
     "python -m grpo_runner": "the default job: GRPO on the embedded model, a laptop CPU is enough",
     "python -m grpo_runner experiment=dr_grpo seed=1": "Dr. GRPO, another seed",
@@ -26,8 +28,11 @@ FLAGS = {
     "--cfg job": "print the configuration and stop",
     "--info": "print where the configuration comes from and stop",
     "-cd, --config-dir FOLDER": "your own choices and experiments beside those of conf/",
+    "--help GROUP": "the choices of one group, such as --help experiment",
     "--version": "print the version and stop",
 }
+# The end of the name of a preset's twin that trains an adapter
+TWIN = "_lora"
 
 
 def choices(conf: Path) -> dict[str, dict[str, str]]:
@@ -50,23 +55,40 @@ def root_keys(conf: Path) -> dict[str, tuple[str, str]]:
     return found
 
 
-def show(conf: Path, verbs: dict[str, str], console: Console | None = None) -> None:
-    """Print the help on standard output."""
+def show(conf: Path, verbs: dict[str, str], console: Console | None = None, only: str | None = None) -> None:
+    """Print the help on standard output. only: the choices of one group. Raises InputError for a group not there."""
     console = console or Console(highlight=False)
-    console.print("Usage: python -m grpo_runner [VERB] [GROUP=CHOICE …] [KEY=VALUE …] [FLAG …]", markup=False)
-    _section(console, "Verbs", verbs)
+    groups = choices(conf)
+    if only is not None:
+        if only not in groups:
+            known = ", ".join(groups)
+            raise InputError(f'--help {only}: there is no group "{only}".{nearest(only, groups)} Groups: {known}.')
+        groups, verbs = {only: groups[only]}, {}
+    else:
+        console.print("Usage: python -m grpo_runner [VERB] [GROUP=CHOICE …] [KEY=VALUE …] [FLAG …]", markup=False)
+        _section(console, "Verbs", verbs)
     defaults = _defaults(conf)
-    for group, described in choices(conf).items():
-        marked = {
-            f"{choice}{' *' if choice == defaults.get(group) else ''}": text for choice, text in described.items()
-        }
-        _section(console, f"{group}=", marked)
+    for group, described in groups.items():
+        _section(console, f"{group}=", _marked(described, defaults[group]))
+    if only is not None:
+        return
     keys = {f"{key}={value}": text for key, (value, text) in root_keys(conf).items()}
     _section(console, "Keys with their defaults (those of a group: optim.lr=1e-4; all of them: --cfg job)", keys)
     _section(console, "Flags", FLAGS)
     _section(console, "Examples", EXAMPLES)
     console.print("\n* is the default. Every key is explained above its line in conf/", end="", markup=False)
     console.print(f" ({conf}).", markup=False, soft_wrap=True)
+
+
+def _marked(described: dict[str, str], default: str | None) -> dict[str, str]:
+    """The rows of a group: its default with a star, and a preset's twin with an adapter in the preset's own row."""
+    twins = {name for name in described if name.endswith(TWIN) and name.removesuffix(TWIN) in described}
+    rows = {}
+    for name, text in described.items():
+        if name not in twins:
+            mark = " *" if name == default else f" (…{TWIN})" if name + TWIN in twins else ""
+            rows[name + mark] = text
+    return rows | ({f"…{TWIN}": "the preset before it with an adapter, at ten times its rate: ours"} if twins else {})
 
 
 def _section(console: Console, title: str, rows: dict[str, str]) -> None:

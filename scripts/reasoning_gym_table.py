@@ -19,14 +19,18 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+_AT_MOST = 10  # entries gone through for each row that is wanted
 
-def distinct(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Rows with question and answer; a question that comes again, and one without an answer, is left out."""
+
+def distinct(entries: Iterable[Mapping[str, Any]], wanted: int) -> list[dict[str, str]]:
+    """The first rows with question and answer; a question that comes again, and one without an answer, is left out."""
     rows: dict[str, dict[str, str]] = {}
     for entry in entries:
         question, answer = entry["question"], entry["answer"]
         if isinstance(answer, str) and answer.strip():
             rows.setdefault(question, {"question": question, "answer": answer})
+        if len(rows) == wanted:
+            break  # the library makes an entry when it is asked for
     return list(rows.values())
 
 
@@ -51,9 +55,12 @@ def main(words: list[str] | None = None) -> None:
     except ImportError:
         sys.exit("reasoning-gym is not installed: pip install 'grpo-runner[reasoning]'")
     wanted = asked.train + asked.eval
-    rows = distinct(reasoning_gym.create_dataset(asked.task, size=wanted + wanted // 4, seed=asked.seed))
+    size = _AT_MOST * wanted
+    rows = distinct(reasoning_gym.create_dataset(asked.task, size=size, seed=asked.seed), wanted)
     if len(rows) < wanted:
-        sys.exit(f"{asked.task}: only {len(rows)} different questions with an answer; ask for fewer than {wanted}.")
+        sys.exit(
+            f"{asked.task}: {size} entries have only {len(rows)} different questions with an answer; ask for less."
+        )
     write(rows, asked.train, asked.eval, asked.folder)
     print(f"{asked.folder}: {asked.train} training questions, {asked.eval} to evaluate on")
 

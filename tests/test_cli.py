@@ -297,6 +297,7 @@ BAD = [
     (["-m", "beta=no_kl,0.1"], "both names and numbers"),
     (["trian"], 'Did you mean "train"?'),
     (["measure"], "Verbs: train, merge"),
+    (["--help", "experimnt"], 'Did you mean "experiment"?'),
     (["quickstart"], 'Did you mean "experiment=quickstart"?'),
     (["cpu_smoke", "seed=1"], 'Did you mean "debug=cpu_smoke"?'),
     (["seed=1", "dr_grpo"], 'Did you mean "experiment=dr_grpo"?'),
@@ -354,6 +355,19 @@ def test_help_lists_groups_choices_keys_and_examples(capsys: pytest.CaptureFixtu
     for word in ("group_token_mean", "in_reward", "cispo", "dapo", "gspo", "rloo", "entropy_bonus=0.0"):
         assert word in words
     assert cli.main(["-h"]) == cli.main(["train", "--help"]) == 0
+
+
+def test_help_of_one_group_is_its_choices(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help", "beta"]) == cli.main(["--help", "beta="]) == 0
+    out = capsys.readouterr().out
+    assert out.count("deepseek_math *") == out.count("no_kl") == 2 and "experiment=" not in out and "Usage" not in out
+
+
+def test_a_twin_stands_in_the_row_of_its_preset(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help", "experiment"]) == 0
+    rows = [line.split("  ")[1] for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
+    assert "deepscaler_8k (…_lora)" in rows and "deepscaler_8k_lora" not in rows and rows[-2:] != ["", ""]
+    assert "verl_gsm8k_lora_0_5b" in rows and "…_lora" in rows  # the first is no twin
 
 
 def test_help_imports_no_torch() -> None:

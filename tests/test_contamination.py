@@ -22,12 +22,13 @@ def rows(path: Path, *texts: str) -> Path:
 
 @pytest.fixture
 def words(tmp_path) -> list[str]:
-    """A training set that holds one question of data.eval, and half of the words of one of another set."""
+    """A training set that holds two questions of one set, and half of the words of one of another."""
     train = rows(tmp_path / "train.jsonl", "What is 1+1?", "\x1b[31m[bold]red", LONG, "free")
     held_out = rows(tmp_path / "eval.jsonl", "what is  1+1", "new", "\x1b[31m[bold]red")
     other = rows(tmp_path / "other.jsonl", LONG + " or two", "clean")
     return [
-        "data=jsonl", f"data.train.path={train}", f"data.eval.path={held_out}", f"+evaluation.sets.mine.path={other}",
+        "data=jsonl", f"data.train.path={train}", f"+evaluation.sets.first.path={held_out}",
+        f"+evaluation.sets.mine.path={other}",
     ]  # fmt: skip
 
 
@@ -35,8 +36,9 @@ def test_the_table_has_the_counts_and_some_examples(capsys, words):
     assert cli.main(["data", "contamination", *words]) == 0
     said = capsys.readouterr().out
     lines = [line.split() for line in said.splitlines()]
-    assert lines[0] == ["4", "training", "questions"]
-    assert ["data.eval", "3", "2", "0", "0"] in lines and ["mine", "2", "0", "1", "0"] in lines
+    digest = contamination.questions(compose(words))[0].digest
+    assert said.startswith(f"4 training questions, sha256 {digest[:16]}…\n")
+    assert ["first", "3", "2", "0", "0"] in lines and ["mine", "2", "0", "1", "0"] in lines
     assert "what is 1+1" in said and LONG in said
     assert "\x1b" not in said and "\\x1b[31m[bold]red" in said  # neither obeyed nor lost
 
@@ -45,18 +47,27 @@ def test_all_matches_go_to_a_file(capsys, words, tmp_path):
     assert cli.main(["data", "contamination", *words, "--json", str(tmp_path / "found.json")]) == 0
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["training_questions"] == 4
-    assert [len(found["sets"]["data.eval"][kind]) for kind in ("same", "close", "some")] == [2, 0, 0]
+    assert [len(found["sets"]["first"][kind]) for kind in ("same", "close", "some")] == [2, 0, 0]
     (match,) = found["sets"]["mine"]["close"]
     assert match["training_question"] == LONG and match["training_id"] == "train/3"
     assert match["question_id"] == "other/1" and match["share"] == 0.8182  # nine of eleven 8-grams
 
 
-def test_what_is_compared_is_what_the_run_would_take(words):
-    train, sets = contamination.questions(compose([*words, "data.max_question_characters=5"]))
-    assert [question.text for question in train] == ["free"]
-    assert {name: len(held_out) for name, held_out in sets.items()} == {"data.eval": 3, "mine": 2}
-    without = [word for word in words if not word.startswith("data.eval")]
-    assert set(contamination.questions(compose(without))[1]) == {"mine"}  # a data.eval without a source
+def test_what_is_compared_is_what_the_run_would_take(capsys, words):
+    words = [*words, "data.max_question_characters=5"]
+    assert cli.main(["data", "contamination", *words]) == 0
+    assert capsys.readouterr().out.startswith("Left out 3 of 4 questions of data.train, longer than")
+    loaded, sets = contamination.questions(compose(words))
+    assert [question.text for question in loaded.train] == ["free"]
+    assert {name: len(held_out) for name, held_out in sets.items()} == {"first": 3, "mine": 2}
+
+
+def test_data_eval_is_compared_where_no_set_is_named(words):
+    """As a run does it: with evaluation.sets, data.eval is not so much as read."""
+    named = ["data.eval.path=not_there.jsonl"]
+    assert set(contamination.questions(compose([*words, *named]))[1]) == {"first", "mine"}
+    alone = [*words[:2], words[2].replace("+evaluation.sets.first", "data.eval")]
+    assert {name: len(found) for name, found in contamination.questions(compose(alone))[1].items()} == {"data.eval": 3}
 
 
 def test_a_generators_sets_are_compared_too(capsys):

@@ -14,7 +14,8 @@ from ..errors import InputError, nearest
 from ..validate import NUMERIC_GROUPS, PARTS, SET, keys, lists, mappings, shown, shown_key, suggest, takes
 from .names import PRESETS
 
-_LISTED = 200  # characters of names that are listed in a message; of experiments there are more
+# Choices are listed in a message up to so many characters; longer lists are for --help
+LONGEST_LIST = 220
 
 
 def explain(error: Exception, override: str | None = None, typed: Sequence[str] = ()) -> InputError:
@@ -41,11 +42,16 @@ def no_choice(group: str, value: object, options: Sequence[str]) -> str:
         groups = [*PRESETS, *(key for key in keys() if takes(key).startswith(" It takes the keys"))]
         return f'There is no group "{group}" to take {group}={shown(value)} from.{nearest(group, groups)}'
     number = ", or a number" if group in NUMERIC_GROUPS else ""
-    listed = ", ".join(options)
-    if len(listed) > _LISTED:
-        listed = f"the {len(options)} that python -m grpo_runner --help lists"
-    text = f"{group}={shown(value)} is not allowed. It takes one of {listed}{number}."
-    return text + (nearest(value, options) if isinstance(value, str) else "")
+    listed = f"It takes one of {', '.join(options)}{number}."
+    close = nearest(value, options) if isinstance(value, str) else ""
+    if len(listed) <= LONGEST_LIST:
+        return f"{group}={shown(value)} is not allowed. {listed}{close}"
+    held = [option for option in options if value in option] if isinstance(value, str) and value and not close else []
+    close = close or (f' With "{value}" in the name: {", ".join(held[:4])}{", …" if held[4:] else "."}' if held else "")
+    return (
+        f"{group}={shown(value)} is not allowed: none of its {len(options)} choices has this name.{close}\n"
+        f"All of them: python -m grpo_runner --help {group}"
+    )
 
 
 def first_lines(error: BaseException, most: int = 4) -> str:

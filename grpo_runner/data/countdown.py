@@ -27,6 +27,9 @@ LOWEST, HIGHEST = 1, 99
 SMALLEST, LARGEST = 10, 99  # of the target
 MOST = {"train": 400_000, "eval": 10_000}  # tasks in one call
 _NUMBERS = 4
+_THREE = (
+    0.27  # of the draws: 2.8 times as many of three numbers are kept as of four, so that half of the tasks have three
+)
 _BATCH = 16_384
 
 
@@ -74,7 +77,7 @@ def _tasks(seed: int, split: Split, batch: int) -> Iterator[tuple[list[int], int
     """The tasks (numbers, target) of one batch of draws, a function of (seed, split, batch)."""
     draws = rng.generator(seed, "countdown", split, batch)
     numbers_BN = draws.integers(LOWEST, HIGHEST + 1, size=(_BATCH, _NUMBERS))
-    three_B = draws.random(_BATCH) < 0.5
+    three_B = draws.random(_BATCH) < _THREE
     everywhere_B = made_B = np.full(_BATCH, True)
     values_BN = numbers_BN
     for left in range(_NUMBERS, 1, -1):  # a task of three numbers leaves out the first round, and so the fourth number

@@ -18,6 +18,7 @@ from .golds import Gold, Placed
 
 Make = Callable[[Literal["train", "eval"], int, int], tuple[Question, ...]]
 Unreadable = Callable[[str], str | None]
+_MEND = "Mend them, remove the rows, or leave them out with data.unreadable_gold=drop."
 # data.kind -> questions(split, seed, count) of an embedded generator; "table" reads a file or the hub
 GENERATORS: Mapping[str, Make] = {"arithmetic": arithmetic.questions, "countdown": countdown.questions}
 
@@ -61,30 +62,32 @@ def load(config: DataConfig, seed: int, unreadable: Unreadable, evaluated: bool 
     if config.max_question_characters is not None:
         rows = filters.by_length(rows, columns.question, config.max_question_characters, notes)
     train = _questions(rows, columns)
-    eval_columns = _columns(config, config.eval, "data.eval", drop=drop)
-    held_out = _questions(_rows(eval_columns), eval_columns) if evaluated else []
-    if drop:  # before the sizes are taken, so that those count rows that can be used
+    if drop:  # before the size is taken, so that it counts rows that can be used
         train = golds.readable(train, "data.train", cached, notes)
-        held_out = golds.readable(held_out, "data.eval", cached, notes) if evaluated else []
     train = _subset(train, config.train_size, seed)
-    held_out = _shuffled(held_out, config.eval_size if evaluated else None)
-    mend = "Mend them, remove the rows, or leave them out with data.unreadable_gold=drop."
-    golds.check(train, "data.train", cached, mend)
-    golds.check(held_out, "data.eval", cached, mend)
+    golds.check(train, "data.train", cached, _MEND)
     chosen = _without_places(train)
-    return DataSets(chosen, _without_places(held_out), tuple(notes), digest(chosen))
+    return DataSets(chosen, _eval(config, cached, notes) if evaluated else (), tuple(notes), digest(chosen))
+
+
+def eval_questions(config: DataConfig, seed: int, unreadable: Unreadable) -> tuple[Question, ...]:
+    """`eval` of `load`, without a look at data.train. Raises InputError naming the key, or the file and line."""
+    if config.kind in GENERATORS:
+        return _made(config, GENERATORS[config.kind], seed)[1]
+    return _eval(config, cache(unreadable), [])
 
 
 def held_out(config: DataConfig, name: str, source: SetConfig, unreadable: Unreadable) -> tuple[Question, ...]:
     """All questions of one set of evaluation.sets, in the order that `eval` of `load` has; for a name and its source.
 
-    A column or pattern that the source leaves null is that of `config`. No filter, size or data.unreadable_gold acts
-    here: published figures count every row, so one that cannot be read is refused.
+    A column that the source leaves null is that of `config`, and so is a pattern, unless the source has an answer
+    column of its own: the pattern belongs to the column. No filter, size or data.unreadable_gold acts here: published
+    figures count every row, so one that cannot be read is refused.
     Raises InputError naming the key, or the file and line.
     """
     key = f"evaluation.sets.{name}"
     columns = _columns(config, source, key, drop=False)
-    if source.answer_pattern is not None:
+    if source.answer_pattern is not None or source.answer_column is not None:
         read_gold = golds.reader(source.answer_pattern, f"{key}.answer_pattern", columns.answer, drop=False)
         columns = replace(columns, read_gold=read_gold)
     found = _questions(_rows(columns), columns)
@@ -106,6 +109,18 @@ def digest(questions: Iterable[Question]) -> str:
     for question in questions:
         told.update(json.dumps([question.text, *question.golds], ensure_ascii=False).encode() + b"\n")
     return told.hexdigest()
+
+
+def _eval(config: DataConfig, unreadable: Unreadable, notes: list[str]) -> tuple[Question, ...]:
+    """The questions of data.eval of a table."""
+    drop = config.unreadable_gold == "drop"
+    columns = _columns(config, config.eval, "data.eval", drop=drop)
+    rows = _questions(_rows(columns), columns)
+    if drop:
+        rows = golds.readable(rows, "data.eval", unreadable, notes)
+    rows = _shuffled(rows, config.eval_size)
+    golds.check(rows, "data.eval", unreadable, _MEND)
+    return _without_places(rows)
 
 
 @dataclass(frozen=True)

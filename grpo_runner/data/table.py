@@ -1,4 +1,4 @@
-"""Rows of a question set from a JSONL file, a Parquet file or the Hugging Face hub, each with the place it came from.
+"""Rows of a question set from a JSONL, Parquet or Arrow file or the Hugging Face hub, each with the place it came from.
 
 Nothing here knows what a gold answer means; `load` does. Errors name the key of conf/ or the file and line.
 """
@@ -14,7 +14,8 @@ from typing import Any
 from ..errors import InputError, nearest
 from ..schema import SourceConfig
 
-SUFFIXES = (".jsonl", ".parquet")
+SUFFIXES = (".jsonl", ".parquet", ".arrow")
+_NAMED = ".jsonl, .parquet or .arrow"
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def read(source: SourceConfig, key: str, columns: Mapping[str, str]) -> list[Row
     else:
         raise InputError(
             f"{key}.path and {key}.hub_id are both empty: there is nothing to read.\n"
-            f"Give {key}.path=FILE ({' or '.join(SUFFIXES)}) or {key}.hub_id=OWNER/NAME."
+            f"Give {key}.path=FILE ({_NAMED}) or {key}.hub_id=OWNER/NAME."
         )
     if not rows:
         raise InputError(f"{key}: {source.path or source.hub_id} holds no questions.")
@@ -51,14 +52,14 @@ def _file(path: Path, key: str, columns: Mapping[str, str]) -> list[Row]:
     """Rows of a local file, by its suffix."""
     if path.suffix not in SUFFIXES:
         raise InputError(
-            f'{key}: "{path}" is not a {" or ".join(SUFFIXES)} file.\n'
+            f'{key}: "{path}" is not a {_NAMED} file.\n'
             'JSONL is one JSON object a line, for example {"question": "1+1=?", "answer": "2"}.'
         )
     try:
         if not path.is_file():
             names = [p.name for p in path.parent.iterdir() if p.suffix in SUFFIXES] if path.parent.is_dir() else []
             raise InputError(f'{key}: there is no file "{path}".{nearest(path.name, names)}')
-        return list(_jsonl(path, columns)) if path.suffix == ".jsonl" else _parquet(path, key, columns)
+        return list(_jsonl(path, columns)) if path.suffix == ".jsonl" else _table(path, key, columns)
     except OSError as error:
         raise InputError(f'{key}: cannot read "{path}": {error.strerror or error}.') from error
 
@@ -85,23 +86,27 @@ def _jsonl(path: Path, columns: Mapping[str, str]) -> Iterator[Row]:
             yield Row(place, f"{path.stem}/{number}", cells)
 
 
-def _parquet(path: Path, key: str, columns: Mapping[str, str]) -> list[Row]:
-    """Rows of a Parquet file; only the needed columns are read."""
-    import pyarrow as pa  # late: most runs read no Parquet
+def _table(path: Path, key: str, columns: Mapping[str, str]) -> list[Row]:
+    """Rows of a Parquet or an Arrow file (as `Dataset.save_to_disk` writes); only the needed columns are read."""
+    import pyarrow as pa  # late: most runs read neither
     import pyarrow.parquet as pq
 
+    arrow = path.suffix == ".arrow"
     try:
-        with pq.ParquetFile(path) as file:
-            _require(str(path), file.schema_arrow.names, columns)
-            rows = file.read(columns=list(columns)).to_pylist()
+        with pa.ipc.open_stream(pa.memory_map(str(path))) if arrow else pq.ParquetFile(path) as file:
+            _require(str(path), (file.schema if arrow else file.schema_arrow).names, columns)
+            table = file.read_all().select(list(columns)) if arrow else file.read(columns=list(columns))
+            rows = table.to_pylist()
     except (pa.ArrowException, UnicodeDecodeError) as error:  # pyarrow itself reads strings that are not UTF-8
-        raise InputError(f'{key}: "{path}" is not a readable Parquet file: {_brief(error)}') from error
-    return _numbered(rows, path.stem, str(path))
+        kind = "Arrow" if arrow else "Parquet"
+        raise InputError(f'{key}: "{path}" is not a readable {kind} file: {_brief(error)}') from error
+    # save_to_disk calls every file data-00000-of-00001.arrow: its folder tells sets apart
+    return _numbered(rows, path.parent.name if arrow else path.stem, str(path))
 
 
 def _hub(source: SourceConfig, key: str, columns: Mapping[str, str]) -> list[Row]:
     """Rows of a set on the Hugging Face hub, or of its copy in the local cache."""
-    local = f"A local file ({' or '.join(SUFFIXES)}) goes in {key.removesuffix('hub_id')}path and needs no network."
+    local = f"A local file ({_NAMED}) goes in {key.removesuffix('hub_id')}path and needs no network."
     name = f'"{source.hub_id}" ({source.hub_config or "default"}, split {source.split})'
     try:
         import datasets  # late: slow to import

@@ -78,17 +78,29 @@ def _in_file(path: Path) -> tuple[int | None, str]:
             from pyarrow.parquet import read_metadata
 
             return read_metadata(path).num_rows, str(path)
+        if path.suffix == ".arrow" and path.is_file():
+            import pyarrow as pa
+
+            with pa.ipc.open_stream(pa.memory_map(str(path))) as batches:
+                return sum(batch.num_rows for batch in batches), str(path)
     except (OSError, ValueError):
         pass
-    if path.stem in FILES and not path.exists():
-        return FILES[path.stem], f"{path} is not here; the set of that name has so many"
+    named = (
+        path.parts[-3] if path.suffix == ".arrow" and len(path.parts) > 2 else path.stem
+    )  # gsm_8k/train/data-….arrow
+    if named in FILES and not path.exists():
+        return FILES[named], f"{path} is not here; the set of that name has so many"
     return None, f"size of {path} not known before it is loaded" + ("" if path.exists() else " (it is not here)")
 
 
 def name_of(source: SourceConfig) -> str:
-    """What a source is called: its file's name or its hub id, with its split; '' for none."""
+    """What a source is called: its file's name or its hub id, with its split; '' for none.
+
+    Arrow files are all called data-00000-of-00001: the two folders above tell them apart (gsm_8k/train).
+    """
     if source.path is not None:
-        return Path(source.path).stem.lower()
+        path = Path(source.path)
+        return ("/".join(path.parts[-3:-1]) if path.suffix == ".arrow" else path.stem).lower()
     return f"{source.hub_id}:{source.split}".lower() if source.hub_id is not None else ""
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,7 +18,7 @@ from ..prompts import Prompter, fit
 from ..reward import Grader, policy_of, unreadable
 from ..rng import key
 from ..rollout import ENGINES, Engine, vllm_engine
-from ..schema import RunConfig, SetConfig
+from ..schema import RunConfig
 from ..types import Group, Question, Verdict
 
 
@@ -93,10 +92,7 @@ def whole_sets(config: RunConfig) -> dict[str, tuple[Question, ...]]:
 
 def eval_set(config: RunConfig, seed: int) -> tuple[Question, ...]:
     """The questions of data.eval, data.eval_size of them at most; data.train is not read."""
-    if config.data.kind != "table":
-        return data.load(config.data, seed, unreadable).eval
-    source = SetConfig(**asdict(config.data.eval), answer_pattern=None)
-    return data.held_out(config.data, "eval", source, cache(unreadable))[: config.data.eval_size]
+    return data.eval_questions(config.data, seed, unreadable)
 
 
 def budget_of(config: RunConfig) -> int:

@@ -15,6 +15,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from grpo_runner import data
+from grpo_runner.config import compose
 from grpo_runner.errors import InputError
 from grpo_runner.reward import unreadable
 from grpo_runner.schema import DataConfig, SetConfig, SourceConfig
@@ -405,6 +406,13 @@ def test_held_out_takes_null_from_data_and_its_own_before_it(sets, tmp_path):
     assert ((plain.text, plain.gold), (own.text, own.gold)) == (("q", "5"), ("p", "6"))
 
 
+def test_a_pattern_of_data_is_not_taken_to_another_answer_column(sets, tmp_path):
+    config = sets([("a", "#### 1")], answer_pattern=GSM8K)
+    path = write(tmp_path / "set.jsonl", [{"question": "q", "answer": "#### 5", "final": "x\n= #### 6"}])
+    (own,) = data.held_out(config, "mine", of(path, answer_column="final"), readable)
+    assert own.gold == "x\n= #### 6"
+
+
 def test_held_out_reads_several_answers_and_floats(sets, tmp_path):
     rows = [{"question": "minerva", "answer": ["8.7e8", r"8.7 \times 10^8"]}, {"question": "amc", "answer": 27.0}]
     found = data.held_out(sets([("a", "1")]), "mine", of(write(tmp_path / "set.jsonl", rows)), unreadable)
@@ -540,3 +548,17 @@ def test_levels_3_to_5_of_math_from_local_files(tmp_path):
     config = replace(config, levels=(3, 4, 5), unreadable_gold="drop")
     notes = data.load(config, 0, readable).notes
     assert notes[0] == "Kept 8,888 of 12,000 rows of data.train, those of the levels 3, 4, 5 (data.levels)."
+
+
+def test_data_eval_alone_is_that_of_load(tmp_path):
+    """The `evaluate` command reads no training set: the same questions, dropped rows and keys in messages."""
+    rows = [{"question": f"{n}", "answer": f"{n}" if n else ""} for n in range(9)]
+    (tmp_path / "eval.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ["data=jsonl", f"data.eval.path={tmp_path}/eval.jsonl", "data.eval_size=5", "data.unreadable_gold=drop"]
+    both = compose([*words, f"data.train.path={tmp_path}/eval.jsonl"]).data
+    assert data.eval_questions(compose(words).data, 3, unreadable) == data.load(both, 3, unreadable).eval
+    assert len(data.load(both, 3, unreadable).eval) == 5
+    with pytest.raises(InputError, match="data.eval.path: there is no file"):
+        data.eval_questions(compose(["data=jsonl", "data.eval.path=none.jsonl"]).data, 3, unreadable)
+    made = compose(["data.train_size=5", "data.eval_size=5"]).data
+    assert data.eval_questions(made, 3, unreadable) == data.load(made, 3, unreadable).eval

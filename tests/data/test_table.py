@@ -2,6 +2,7 @@
 
 import json
 
+import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -69,6 +70,25 @@ def test_parquet_rows_hold_the_columns_asked_for(tmp_path):
     assert rows[1].place == f"{path}: row 2"
 
 
+def test_arrow_rows_as_save_to_disk_writes_them(tmp_path):
+    """Columns and types of understand-r1-zero's evaluation_suite: lists of answers, and floats."""
+    rows = {"problem": ["1+1=?", "x"], "answer": [["2", "two"], ["3"]], "difficulty": [1.0, None]}
+    datasets.Dataset.from_dict(rows).save_to_disk(tmp_path / "amc")
+    path = tmp_path / "amc" / "data-00000-of-00001.arrow"
+    columns = {"problem": "data.question_column", "answer": "data.answer_column"}
+    read = table.read(source(path), "data.train", columns)
+    assert [(row.id, row.cells) for row in read] == [
+        ("amc/1", {"problem": "1+1=?", "answer": ["2", "two"]}),
+        ("amc/2", {"problem": "x", "answer": ["3"]}),
+    ]
+    assert read[1].place == f"{path}: row 2"
+    assert 'no column "question"' in refused(path)
+    path.write_bytes(path.read_bytes()[:300])
+    assert str(path) in refused(path)
+    path.write_bytes(b"")
+    assert "is not a readable Arrow file" in refused(path)
+
+
 def test_a_line_that_is_not_json(write):
     assert f"{write(GOOD + 'oops')}:2: not JSON" in refused(write(GOOD + "oops"))
     assert ":1: not JSON" in refused(write("[" * 100_000))
@@ -109,7 +129,7 @@ def test_a_missing_file_names_its_neighbour(write):
 @pytest.mark.parametrize("name", ["set.json", "set.csv", "set", "set.jsonl.gz"])
 def test_another_suffix(write, name):
     message = refused(write(GOOD, name))
-    assert "is not a .jsonl or .parquet file" in message
+    assert "is not a .jsonl, .parquet or .arrow file" in message
 
 
 def test_a_folder_with_a_good_suffix(tmp_path):
@@ -162,7 +182,7 @@ def test_a_hub_set_that_cannot_be_reached(monkeypatch):
     message = refused(hub_id="openai/gsm8k", hub_config="main")
     assert message.splitlines() == [
         'data.train.hub_id: cannot load "openai/gsm8k" (main, split train): ConnectionError: Couldn\'t reach the Hub',
-        "A local file (.jsonl or .parquet) goes in data.train.path and needs no network.",
+        "A local file (.jsonl, .parquet or .arrow) goes in data.train.path and needs no network.",
     ]
 
 

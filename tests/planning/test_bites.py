@@ -40,7 +40,7 @@ CASES = {  # words of the warning: (overrides that have the fault, overrides tha
     "fewer than questions_per_step": (["questions_per_step=256"], ["questions_per_step=200"]),
     "has no source yet": (["experiment=dr_grpo_oat_zero_7b"], ["experiment=dr_grpo_oat_zero_7b", "data.train.path=x.jsonl"]),
     "training and the test set of GSM8K together": (
-        [*REAL, "data.train.path=gsm_8k.jsonl"],
+        [*REAL, "data.train.path=datasets/train/gsm_8k/train/data-00000-of-00001.arrow"],
         [*REAL, "data.train.path=gsm8k_train.jsonl"],
     ),
     "4,500 of the 5,000 test questions": (

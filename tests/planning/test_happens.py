@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
 import pytest
 
 from grpo_runner.config import compose
@@ -22,6 +23,18 @@ def test_oat_zero_7b_by_hand():
     assert (counts.evaluations, counts.held_out, counts.held_out_known, counts.evaluated) == (20, 500, True, 500)
     assert counts.evaluation_tokens == 20 * 500 * 3000
     assert "can act in all but the first" in counts.clip
+
+
+def test_rows_of_an_arrow_file_and_of_one_that_is_not_here(tmp_path):
+    folder = tmp_path / "gsm_8k" / "train"
+    path = folder / "data-00000-of-00001.arrow"
+    words = ["data=orz_57k", f"data.train.path={path}", "data.eval.path=x.jsonl"]
+    assert happens(compose(words)).rows == 8_792  # known of the set of that name
+    table = pa.table({"problem": ["a"] * 40, "answer": ["1"] * 40})
+    folder.mkdir(parents=True)
+    with pa.ipc.new_stream(str(path), table.schema) as file:
+        file.write_table(table, max_chunksize=30)
+    assert happens(compose(words)).rows == 40
 
 
 def test_a_single_update_cannot_clip_and_short_batches_are_left_out():
