@@ -80,9 +80,9 @@ def eval_questions(config: DataConfig, seed: int, unreadable: Unreadable) -> tup
 def held_out(config: DataConfig, name: str, source: SetConfig, unreadable: Unreadable) -> tuple[Question, ...]:
     """All questions of one set of evaluation.sets, by its name and source, in the order that `eval` of `load` has.
 
-    A column that the source leaves null is that of `config`, and so is a pattern, unless the source has an answer column
-    of its own: the pattern belongs to the column. No filter, size or data.unreadable_gold acts
-    here: published figures count every row, so one that cannot be read is refused.
+    A column that the source leaves null is that of `config`, and so is a pattern, unless the source has an answer
+    column of its own: the pattern belongs to the column. No filter, size or data.unreadable_gold acts here: published
+    figures count every row, so one that cannot be read is refused.
     Raises InputError naming the key, or the file and line.
     """
     key = f"evaluation.sets.{name}"

@@ -47,8 +47,10 @@ def figure(found: Sequence[Evaluated]) -> Figure:
         axes.set_ylim(-0.03, 1.03)
         whole_numbers(axes.xaxis)
         dress(axes)
-        axes.legend(frameon=False, fontsize=9)
-    made.suptitle("Held-out questions, with 95 % intervals over questions")
+        if len(lines) > 1:
+            axes.legend(frameon=False, fontsize=9)
+    of = f"{runs[0].name}: held-out" if len(runs) == 1 else "Held-out"
+    made.suptitle(f"{of} questions, with 95 % intervals over questions")
     return made
 
 

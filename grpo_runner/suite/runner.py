@@ -131,7 +131,7 @@ def _load(
         model = load_model(config.model, device, choose_dtype(config.dtype, device))
     else:
         model, _ = load_policy(config, device)
-    position_note = positions(model.config, longest(asked))
+    position_note = positions(model.config, longest(asked), "Lower evaluation.max_new_tokens.")
     advice = [said for find in prompt_advice.FINDERS for said in find(config)]
     for text in (*notes, *([position_note] if position_note else []), *advice, *mismatches(prompter)):
         say(f"note: {text}")

@@ -19,6 +19,8 @@ from .summary import AVERAGE, Figures
 WIDEST_PROMPT = 60
 INTERVAL = "in percent, [95 % interval over questions]"
 DIFFERENCE = "in points, [95 % interval], question by question"
+# what is estimated of so many samples
+MEANINGS = {"avg": "share of {} samples", "pass": "any of {} samples", "maj": "vote of {} samples"}
 
 Cell = str | Text
 Columns = Sequence[tuple[str, Sequence[Cell]]]
@@ -39,7 +41,7 @@ def show(
     else:
         for mode, key in _shown(first):
             _section(console, _title(mode, key), INTERVAL, *_side_by_side(found, mode, key, sizes))
-            title = f"{_title(mode, key)}, difference from {one_line(first.name)}"
+            title = f"{_title(mode, key)}: difference from {one_line(first.name)}"
             _section(console, title, DIFFERENCE, *_differences(found, mode, key))
     section(console, "Answers", "right and wrong: their mean lengths in tokens", _answers(found))
     if first.graders:
@@ -86,7 +88,10 @@ def _sets(one: Evaluated) -> list[str]:
 
 
 def _title(mode: str, key: str) -> str:
-    return "Greedy accuracy" if mode == "greedy" else key
+    if mode == "greedy":
+        return "Greedy accuracy"
+    kind, samples = key.split("@")
+    return f"{key}, {MEANINGS[kind].format(samples)}"
 
 
 def _shown(one: Evaluated) -> list[tuple[str, str]]:

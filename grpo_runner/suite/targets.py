@@ -44,7 +44,8 @@ def targets(wanted: Wanted) -> list[Target]:
     """The policies in the order in which they are shown; the first is the one that others are compared with."""
     if not wanted.adapters:
         config = composing.compose(wanted.overrides)
-        return [Target(_model_name(config), config)]
+        found = [Target(_model_name(config), config)]
+        return [_without_adapter(config), *found] if wanted.base else found
     configs = [_config_of(folder, wanted.overrides) for folder in wanted.adapters]
     _hold_comparable(wanted.adapters, configs)
     names = _short_names(wanted.adapters)
@@ -54,6 +55,13 @@ def targets(wanted: Wanted) -> list[Target]:
         before = [Target("base" if len(bases) == 1 else f"base of {_model_name(c)}", c, 0) for c in bases.values()]
         found = [*before, *found]
     return found
+
+
+def _without_adapter(config: RunConfig) -> Target:
+    if config.lora.adapter is None:
+        raise InputError("--base goes with adapter=RUN_FOLDER or lora.adapter=FOLDER: here the model is its own base.")
+    bare = replace(config, lora=replace(config.lora, adapter=None))
+    return Target(_model_name(bare), bare)
 
 
 def _config_of(folder: Path, overrides: Sequence[str]) -> RunConfig:

@@ -14,7 +14,7 @@ USAGE = """\
 evaluate experiment=… | model=… | KEY=VALUE …   a model before any training
 evaluate adapter=RUN_FOLDER … [KEY=VALUE …]     what a run has trained; several runs side by side
          [--steps all|0,50,…]                   of its checkpoints, as a curve; 0: before training; left out: the last
-         [--base]                               the model before training as well, first
+         [--base]                               first, the model before training (or without its lora.adapter)
          [--also reward=PRESET,…]               grade the same answers by other conf/reward presets beside the own
          [--against NAME …]                     published figures of docs/facts.csv beside ours
          [--output FOLDER]                      left out: outputs/evaluations/NAME, by the command
@@ -49,15 +49,16 @@ def read(words: Sequence[str]) -> Wanted | None:
     adapters, overrides = [], []
     for word in others:
         key, equals, value = word.partition("=")
+        if word == "adapter=":
+            raise InputError("adapter= needs the folder of a run, such as adapter=outputs/NAME.")
         if key == "adapter" or (not equals and os.path.isdir(word)):
             adapters.append(Path(value if equals else word))
         elif equals or word.startswith("~"):
             overrides.append(word)
         else:
             raise InputError(f'"{word}" is no run folder and no override such as model=tiny. All: evaluate --help')
-    for flag in ("--steps", "--base"):
-        if flag in flags and not adapters:
-            raise InputError(f"{flag} goes with adapter=RUN_FOLDER: only a run has steps.")
+    if "--steps" in flags and not adapters:
+        raise InputError("--steps goes with adapter=RUN_FOLDER: only a run has steps.")
     for folder in {folder for folder in adapters if adapters.count(folder) > 1}:
         raise InputError(f"adapter={folder} is given twice.")
     return Wanted(

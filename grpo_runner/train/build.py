@@ -69,7 +69,7 @@ def build(
 
     model, autocast = load_policy(config, device)
     needed = max(max(map(len, prompts.values())) + config.max_new_tokens, longest(held_out))
-    position_note = positions(model.config, needed)
+    position_note = positions(model.config, needed, "Lower max_new_tokens or data.max_prompt_tokens.")
     trainer = Trainer(model, tokenizer.pad_token_id, config, device, autocast, say, ranks)
     policy_file = "adapter" if config.lora.enabled else "policy"
     checkpoints = Checkpoints(folder / "checkpoints", config.checkpoint.keep, policy_file, ranks.leads)

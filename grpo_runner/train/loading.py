@@ -38,18 +38,16 @@ def load_policy(config: RunConfig, device: torch.device) -> tuple[nn.Module, boo
     return attach_lora(model, config.lora, key(config.seed, "lora") % 2**63).eval(), False
 
 
-def positions(model_config: Any, needed: int) -> str | None:
+def positions(model_config: Any, needed: int, remedy: str) -> str | None:
     """A note where a prompt and its answer may run past the positions that the model was made for.
 
-    Raises InputError where positions are learned: such a model has no vector for the next one.
+    remedy: what to do about it, as a sentence. Raises InputError where positions are learned: such a model has no
+    vector for the next one.
     """
     limit = getattr(model_config, "max_position_embeddings", None)
     if not isinstance(limit, int) or needed <= limit:
         return None
-    said = (
-        f"the longest prompt with its answer needs {needed} positions, the model has {limit}. "
-        "Lower max_new_tokens or data.max_prompt_tokens."
-    )
+    said = f"the longest prompt with its answer needs {needed} positions, the model has {limit}. {remedy}"
     if any(getattr(model_config, name, None) for name in ("rope_parameters", "rope_scaling", "rope_theta")):
         return said  # rotary positions go on past it, only worse
     raise InputError(f"max_new_tokens: {said}")

@@ -108,3 +108,12 @@ def test_intervals_hold_the_truth_as_often_as_they_say(questions, samples):
         )):  # fmt: skip
             held[place] += found.low <= true <= found.high
     assert (held / 600 >= 0.925).all(), held / 600
+
+
+def test_samples_taken_for_questions_would_give_intervals_that_hold_the_truth_too_seldom():
+    """The negative control of the test above: 60 questions of 8 samples are not 480 questions."""
+    draw = np.random.default_rng(5)
+    chance = draw.beta(0.6, 0.9, (600, 60))
+    right = draw.binomial(8, chance).sum(axis=1)
+    found = [binomtest(int(k), 480).proportion_ci(0.95, method="wilson") for k in right]
+    assert sum(one.low <= 0.4 <= one.high for one in found) / 600 < 0.8

@@ -77,6 +77,15 @@ def test_the_base_beside_the_last_step_answers_as_the_model_alone(first, tmp_pat
     assert not (tmp_path / "alone" / "curve.png").exists()
 
 
+def test_an_adapter_by_itself_is_beside_its_model(first, steps, tmp_path):
+    printed(*SMALL, f"lora.adapter={first / 'adapter'}", "--base", "--output", str(tmp_path / "out"))
+    bare, adapted = json.loads((tmp_path / "out" / "results.json").read_text())["policies"]
+    assert (bare["name"], adapted["name"]) == ("embedded", f"embedded with {first / 'adapter'}")
+    assert bare["figures"] == steps[2][0]["figures"] and adapted["figures"] == steps[2][-1]["figures"]
+    with pytest.raises(InputError, match=r"--base goes with adapter=RUN_FOLDER or lora\.adapter=FOLDER"):
+        printed(*SMALL, "--base")
+
+
 def test_an_adapter_without_checkpoints_is_the_last_step(first, steps, tmp_path):
     copy = tmp_path / "first"
     shutil.copytree(first, copy, ignore=shutil.ignore_patterns("checkpoints"))

@@ -27,7 +27,7 @@ def test_all_that_can_be_said(tmp_path):
     [
         (["--stepz", "all"], r'no "--stepz".*Did you mean "--steps"'),
         (["model=tiny", "--steps", "all"], r"--steps goes with adapter=RUN_FOLDER"),
-        (["model=tiny", "--base"], r"--base goes with adapter=RUN_FOLDER"),
+        (["model=tiny", "adapter="], r"adapter= needs the folder of a run"),
         (["adapter=.", "--base=yes"], r"--base takes no value"),
         (["adapter=.", "--steps", "1-3"], r"--steps 1-3: not allowed"),
         (["adapter=.", "adapter=."], r"adapter=\. is given twice"),
