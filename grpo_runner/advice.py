@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from . import prompt_advice
+from .later import LATER
 from .method import CLIP_HIGHER, DYNAMIC, EXTRAS, METHODS, OVERLONG, placed
 from .schema import RunConfig
-from .validate import LATER, shown
+from .validate import shown
 
 
 def warnings(config: RunConfig) -> list[str]:

@@ -9,9 +9,10 @@ import re
 from collections.abc import Callable, Iterator
 
 from .errors import InputError, nearest
+from .later import LATER
 from .objectives import NAMED
 from .schema import RunConfig
-from .validate import LATER, RULES, shown
+from .validate import RULES, shown
 
 # Names that mean something else in evals.jsonl or in the tables
 RESERVED = ("greedy", "sampled", "average", "questions", "samples", "probe", "time", "reward")

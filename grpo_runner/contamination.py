@@ -28,7 +28,8 @@ data contamination [OVERRIDE …]   hold the training questions of a run against
 
 same text: the same but for white space, case and marks at its end.
 close: at least half of the question's 8-grams (eight words in a row) are in
-one training question. some 8-grams: at least one, but less than half.
+one training question. some 8-grams: at least one, but less than half. 8-grams
+of more than 20 questions of a set are instructions, and do not count.
 Exit code 0, whatever is found; 2 for what you can mend."""
 _EXAMPLES, _SHOWN = 3, 160  # matches of a kind, and characters of a question
 
@@ -89,8 +90,9 @@ def _words(words: Sequence[str]) -> tuple[list[str], Path | None]:
             if not equals and not rest:
                 raise InputError("--json needs the name of a file.")
             file = Path(value if equals else rest.pop(0))
-            if not file.parent.is_dir():
-                raise InputError(f"--json {file}: there is no folder {file.parent}.")
+            if file.is_dir() or not file.parent.is_dir():
+                wrong = "it is a folder" if file.is_dir() else f"there is no folder {file.parent}"
+                raise InputError(f"--json {file}: {wrong}.")
         elif word.startswith("-"):
             raise InputError(f'data contamination has no "{flag}".{nearest(flag, ["--json", "--help"])}')
         elif not equals and not word.startswith("~"):

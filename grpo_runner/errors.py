@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class RunnerError(Exception):
@@ -64,3 +65,10 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
     """The end of an error sentence: ' Did you mean "x"?' for the closest allowed name, '' when nothing is close."""
     close = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.6)
     return f' Did you mean "{close[0]}"?' if close else ""
+
+
+def no_run(folder: Path) -> str:
+    """Why a folder is not that of a run, as a sentence, with the nearest beside it that is one."""
+    why = "no run folder (no config.yaml in it)." if folder.is_dir() else "no run folder (it does not exist)."
+    beside = folder.parent.iterdir() if folder.parent.is_dir() else ()
+    return why + nearest(folder.name, [one.name for one in beside if (one / "config.yaml").is_file()])

@@ -288,3 +288,8 @@ class RunConfig:
     run_name: Text
     sweep_name: str | None
     run_dir: Text
+
+    @property
+    def evaluation_tokens(self) -> int:
+        """Tokens that an answer may have in an evaluation."""
+        return self.evaluation.max_new_tokens or self.max_new_tokens

@@ -17,6 +17,7 @@ import yaml
 from pydantic import ValidationError
 
 from .errors import InputError, nearest
+from .later import LATER
 from .schema import RunConfig, SetConfig
 
 # Groups that are one number: `beta=0.04` means `beta.value=0.04`, and messages say `beta`.
@@ -31,50 +32,6 @@ RULES = (
     *("truncation", "no_answer", "zero_variance", "entropy_collapse", "kl_runaway"),
     *("ratio", "wrong_longer", "zero_reward", "grader", "grad_spikes"),
 )
-# Keys that came later, with what runs did before them: a folder that lacks them can still be read and gone on from.
-LATER: dict[str, Any] = {
-    "reward.overlong_buffer": None,
-    "reward.boxes": "unhedged",
-    "reward.equality": "value",
-    "reward.units": "optional",
-    "reward.percent": "sign_optional",
-    "reward.decimal_tolerance": 1e-4,
-    "reward.rounded_golds": True,
-    "reward.numeric_tolerance": 0.0,
-    "reward.letters": "with_text",
-    "reward.lists": "unordered",
-    "reward.several_golds": "any",
-    "data.unreadable_gold": "error",
-    "data.levels": [],
-    "data.level_column": "level",
-    "data.max_question_characters": None,
-    "data.train.revision": None,
-    "data.train.question_column": None,
-    "data.train.answer_column": None,
-    "data.eval.revision": None,
-    "data.eval.question_column": None,
-    "data.eval.answer_column": None,
-    "beta.placement": "loss",
-    "beta.reference": "initial",
-    "beta.refresh_every": 0,
-    "lora.adapter": None,
-    "rollout.dynamic_sampling": 0,
-    "rollout.when_short": "smaller",
-    "rollout.importance": "none",
-    "rollout.importance_cap": None,
-    "rollout.vllm_python": None,
-    "rollout.vllm_memory": 0.5,
-    "evaluation.sets": {},
-    "tracking.probe_every": 0,
-    "tracking.probe": ["grpo", "dr_grpo", "no_std", "no_length_norm"],
-    "entropy_bonus": 0.0,
-    "model.quantize": "none",
-    "rollout.merge_lora": False,
-    "rollout.ahead": False,
-    "optim.packing": False,
-    "optim.fused": False,
-    "health.stop_on": [],
-}
 
 
 def build(values: Mapping[str, Any]) -> RunConfig:

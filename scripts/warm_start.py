@@ -25,12 +25,13 @@ from rich.console import Console
 from rich.progress import track
 
 from grpo_runner.config import compose
-from grpo_runner.data import filters, table
+from grpo_runner.data import load, table
 from grpo_runner.errors import InputError
 from grpo_runner.policy.batch import Batch
 from grpo_runner.policy.models import choose_device, load_tokenizer
 from grpo_runner.policy.update import Trainer
-from grpo_runner.prompts import Prompter
+from grpo_runner.prompts import Prompter, fit
+from grpo_runner.reward import unreadable
 from grpo_runner.rng import generator
 from grpo_runner.schema import RunConfig
 from grpo_runner.tracking import quiet_libraries
@@ -57,22 +58,37 @@ def one_line(worked: str) -> str | None:
     return f" {' '.join(steps)} The answer is {mark[1].strip()}."
 
 
-def examples(config: RunConfig) -> list[tuple[Question, str]]:
-    """(question, answer in a line) of the training rows that the run would use. Raises InputError without any."""
-    data, notes = config.data, list[str]()
-    question = data.train.question_column or data.question_column
+def examples(config: RunConfig, prompter: Prompter) -> list[tuple[tuple[int, ...], str]]:
+    """(prompt, answer in a line) of each training question of the run that has a worked answer. Raises InputError."""
+    data = config.data
+    if data.kind != "table":
+        raise InputError(f"data.kind={data.kind}: a generator has no worked answers. Allowed: table, as in data=gsm8k.")
     answer = data.train.answer_column or data.answer_column
-    rows = table.read(data.train, "data.train", {question: "data.question_column", answer: "data.answer_column"})
-    if data.max_question_characters is not None:
-        rows = filters.by_length(rows, question, data.max_question_characters, notes)
-    found = [(Question(row.id, row.cells[question], ""), one_line(str(row.cells[answer]))) for row in rows]
-    kept = [(asked, text) for asked, text in found if text is not None]
-    if not kept:
+    cells = {row.id: row.cells[answer] for row in table.read(data.train, "data.train", {answer: "data.answer_column"})}
+    asked = load(data, config.seed, unreadable, evaluated=False).train
+    kept, prompts, _ = fit(asked, prompter, data.max_prompt_tokens, data.long_prompt)
+    texts = {question.id: one_line(str(cells[question.id])) for question in kept}
+    found = [(prompts[name], text) for name, text in texts.items() if text is not None]
+    if not found:
         raise InputError(
-            f"data.train: none of its {len(rows)} answers is a worked one that ends in '#### 18'.\n"
+            f"data.train: none of the {len(kept)} answers is a worked one that ends in '#### 18'.\n"
             "GSM8K has them on the hub and in its own repository; a file of bare answers has none."
         )
-    return kept
+    return found
+
+
+def supervised(config: RunConfig, steps: int, lr: float) -> RunConfig:
+    """The run's settings with nothing in the loss but the answers' log-likelihood, at temperature 1."""
+    return replace(
+        config,
+        steps=steps,
+        temperature=1.0,
+        entropy_bonus=0.0,
+        beta=replace(config.beta, value=0.0),
+        clip=replace(config.clip, kind="token", dual=None),
+        rollout=replace(config.rollout, importance="none"),
+        optim=replace(config.optim, lr=lr, updates_per_rollout=1),
+    )
 
 
 def main(words: list[str]) -> None:
@@ -83,14 +99,15 @@ def main(words: list[str]) -> None:
     parser.add_argument("--lr", type=float, default=5e-4)
     parser.add_argument("--rows", type=int, default=16, help="answers a step")
     given = parser.parse_intermixed_args(words)
+    for name in ("epochs", "lr", "rows"):
+        if not 0 < getattr(given, name) < math.inf:
+            raise InputError(f"--{name} {getattr(given, name)}: not allowed. It takes a number above 0.")
     quiet_libraries()
     config = compose(given.overrides)
-    worked = examples(config)
-    steps = math.ceil(given.epochs * len(worked) / given.rows)
-    # at temperature 1 the loss is the plain log-likelihood
-    config = replace(config, steps=steps, temperature=1.0, optim=replace(config.optim, lr=given.lr))
     device, tokenizer = choose_device(config.device), load_tokenizer(config.model)
-    prompter = Prompter(config.prompt, tokenizer)
+    worked = examples(config, Prompter(config.prompt, tokenizer))
+    steps = math.ceil(given.epochs * len(worked) / given.rows)
+    config = supervised(config, steps, given.lr)
     model, autocast = load_policy(config, device)
     trainer = Trainer(model, tokenizer.pad_token_id, config, device, autocast)
     end = config.prompt.stop[0] if config.prompt.stop else ""
@@ -98,7 +115,7 @@ def main(words: list[str]) -> None:
     losses, began = [], time.monotonic()
     for step in track(range(steps), "warm start"):
         rows = order[step * given.rows : (step + 1) * given.rows]
-        batch = Batch.of([_group(prompter, tokenizer, *worked[row], end) for row in rows])
+        batch = Batch.of([_group(tokenizer, *worked[row], end) for row in rows])
         norm_NT = batch.mask_NT / batch.mask_NT.sum()
         found = trainer.update(batch, [torch.arange(len(rows))], norm_NT, norm_NT, step)
         # |log π - log μ| beside a log μ of 0, the negative log-likelihood of a token; not known with dropout
@@ -121,11 +138,11 @@ def _shuffled(seed: int, epoch: int, size: int) -> list[int]:
     return list(generator(seed, "warm start", epoch).permutation(size))
 
 
-def _group(prompter: Prompter, tokenizer: Any, question: Question, answer: str, end: str) -> Group:
+def _group(tokenizer: Any, prompt: tuple[int, ...], answer: str, end: str) -> Group:
     ids = tokenizer(answer + end, add_special_tokens=False)["input_ids"]
     ids += [] if end else [tokenizer.eos_token_id]
     answered = Completion(tuple(ids), answer, (0.0,) * len(ids), Finish.STOP)
-    return Group(question, prompter.encode(question), (answered,))
+    return Group(Question("", "", ""), prompt, (answered,))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ NOUNS = {
     "method",
     "plugin",
     "validate",
+    "later",
     "objectives",
     "parallel",
     "sizes",

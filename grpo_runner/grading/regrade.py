@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import validate
-from ..errors import InputError
+from ..errors import InputError, no_run
 from ..reward import Grader, policy_of
 from ..tracking.texts import kept_steps, not_kept, read_texts
 from ..types import Verdict
@@ -50,7 +50,7 @@ def regrade(wanted: Run, console: Console) -> int:
 
     file = wanted.folder / "config.yaml"
     if not file.is_file():
-        raise InputError(f"{wanted.folder} is no run folder: it has no config.yaml.")
+        raise InputError(f"{wanted.folder}: {no_run(wanted.folder)}")
     config = validate.load(file)
     policy = changed(policy_of(config.reward), wanted.overrides)
     steps = chosen(wanted.folder, wanted.step, config.tracking.completions_every)

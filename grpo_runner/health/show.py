@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from ..errors import InputError
+from ..errors import InputError, no_run
 from ..lessons.show import Screen, one_line, put, table
 from ..tracking import jsonl
 from ..tracking.local import METRICS
@@ -45,7 +45,10 @@ def show(words: Sequence[str], console: Console | None = None) -> int:
         return 0
     if len(words) != 1 or words[0].startswith("-"):
         raise InputError(f"{USAGE}\nThe rules: docs/health.md")
-    file = Path(words[0]) / METRICS
+    folder = Path(words[0])
+    if not folder.is_dir():
+        raise InputError(f"{folder}: {no_run(folder)}")
+    file = folder / METRICS
     try:
         rows = jsonl.rows(file)
     except OSError as error:

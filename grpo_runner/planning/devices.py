@@ -152,9 +152,8 @@ def _occasions(config: RunConfig, work: Work, world: int) -> Iterator[Work]:
     size, most, evaluation = config.group_size.value, config.rollout.batch_rows, config.evaluation
     asked = [(_shared(config.questions_per_step, world), size, config.max_new_tokens)]
     if evaluation.every:
-        budget = evaluation.max_new_tokens or config.max_new_tokens
         modes = [1] * evaluation.greedy + [evaluation.samples] * (evaluation.samples > 0)
-        asked += [(_shared(evaluation.questions, world), count, budget) for count in modes]
+        asked += [(_shared(evaluation.questions, world), count, config.evaluation_tokens) for count in modes]
     for questions, count, budget in asked:
         if work.engine == "native":  # whole groups, at least one
             groups = min(questions, max(1, most // count))

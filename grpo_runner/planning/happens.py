@@ -17,6 +17,7 @@ class Happens:
     """Counts of a whole run. None: not known before the questions are loaded.
 
     rounds: how many times as many answers dynamic sampling may ask for, 1 without it. responses: of one optimizer step.
+    training_tokens: of the answers that are trained on; those of the rounds beyond the first come on top.
     epochs: passes over the questions; seen: different questions that come up. evaluations: how often, 0 for never;
     held_out, evaluated: questions and answers of one evaluation, all sets together, and the most there can be where
     their sizes are not known. even: {success rate: share of groups whose answers are all right or all wrong}.
@@ -56,7 +57,6 @@ def happens(config: RunConfig, success: float | None = None) -> Happens:
     updates, samples = config.optim.updates_per_rollout, questions * size
     rows, rows_from = sets.rows(config.data)
     held_out, known = _held_out(config)
-    budget = config.evaluation.max_new_tokens or config.max_new_tokens
     evaluations = -(-steps // config.evaluation.every) + 1 if config.evaluation.every else 0
     evaluated = held_out * (config.evaluation.greedy + config.evaluation.samples)
     return Happens(
@@ -77,7 +77,7 @@ def happens(config: RunConfig, success: float | None = None) -> Happens:
         held_out_known=known,
         evaluated=evaluated if evaluations else 0,
         training_tokens=steps * samples * config.max_new_tokens,
-        evaluation_tokens=evaluations * evaluated * budget,
+        evaluation_tokens=evaluations * evaluated * config.evaluation_tokens,
         even={rate: no_variance(rate, size) for rate in (RATES if success is None else (success,))},
     )
 

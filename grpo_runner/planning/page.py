@@ -47,14 +47,18 @@ def _what(console: Console, told: What) -> None:
     grid = Table(box=None, header_style="dim", padding=(0, 2, 0, 0), pad_edge=False)
     for name in ("switch", "value", "from"):
         grid.add_column(name, no_wrap=name == "switch", overflow="fold")
-    above = ""
+    above, repeated = "", False
     for switch in told.switches:
         style = "yellow" if switch.source.startswith("typed") else "dim"
         document, colon, place = switch.source.partition(": ")
-        source = f"″ {place}" if colon and document == above else switch.source
+        again = bool(colon) and document == above
+        source = f"″ {place}" if again else switch.source
+        repeated |= again
         above = document
         grid.add_row(switch.key, clean(switch.value), Text(clean(source), style=style))
     console.print(grid)
+    if repeated:
+        console.print(Text("″: the same document as in the row above", style="dim"))
     _list(console, f"Departs from experiment={told.preset}", told.departures)
     _list(console, "A library's convention, or ours", told.conventions)
 
@@ -120,7 +124,7 @@ def _evaluations(counts: Happens) -> str:
 
 
 def _tokens(counts: Happens) -> str:
-    said = f"{_large(counts.training_tokens)} sampled in training"
+    said = f"{_large(counts.rounds * counts.training_tokens)} sampled in training"
     return said + (f", {_large(counts.evaluation_tokens)} in evaluation" if counts.evaluation_tokens else "")
 
 

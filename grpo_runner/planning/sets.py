@@ -124,16 +124,13 @@ KNOWN_OVERLAPS = (
         "oat's gsm_8k is the training and the test set of GSM8K together (8,792 = 7,473 + 1,319 rows)",
         "counted in understand-r1-zero, datasets/train/gsm_8k: all 1,319 matched",
     ),
-    (
-        "math-12k",
-        _is_math_test,
-        "math-12k holds 4,500 of the 5,000 test questions of MATH (not those of MATH-500)",
-        "12,000 = 7,500 + 4,500",
-    ),
-    (
-        "math_12k",
-        _is_math_test,
-        "math_12k holds 4,500 of the 5,000 test questions of MATH (not those of MATH-500)",
-        "12,000 = 7,500 + 4,500",
+    *(
+        (
+            name,
+            _is_math_test,
+            f"{name} holds 4,500 of the 5,000 test questions of MATH (not those of MATH-500)",
+            "12,000 = 7,500 + 4,500",
+        )
+        for name in ("math-12k", "math_12k")  # on the hub, and in the authors' repository
     ),
 )

@@ -91,16 +91,16 @@ def keep(config: RunConfig, speed: Speed, file: Path | None = None) -> Path:
 
 
 def estimate(config: RunConfig, counts: Happens, speed: Speed, world: int = 1) -> Estimate:
-    """From tokens to hours. Evaluation samples alone. Processes share answers evenly, which is the best they can do."""
-    budget = config.evaluation.max_new_tokens or config.max_new_tokens
+    """From tokens to hours. Evaluation only samples, and so do the rounds of dynamic sampling beyond the first: none at
+    the least, all at the most. Processes share answers evenly, which is the best they can do.
+    """
     share = speed.length / speed.budget
 
-    def hours(part: float) -> float:
-        tokens = part * counts.training_tokens
-        evaluation = part * counts.evaluations * counts.evaluated * budget
-        return (tokens / speed.rollout + tokens / speed.update + evaluation / speed.rollout) / world / 3600
+    def hours(part: float, rounds: int) -> float:
+        sampled = rounds * counts.training_tokens + counts.evaluation_tokens
+        return part * (sampled / speed.rollout + counts.training_tokens / speed.update) / world / 3600
 
-    return Estimate(hours(share), hours(1.0), speed)
+    return Estimate(hours(share, 1), hours(1.0, counts.rounds), speed)
 
 
 def of_row(row: dict[str, Any], budget: int, date: str) -> Speed:

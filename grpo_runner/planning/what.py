@@ -179,7 +179,7 @@ def _switches(
         fact, value = known.get(key), values[key]
         if plain is not None and before.get(key) != value:
             source = f"typed; experiment={preset} has {shown(before.get(key))}"
-        elif _typed(key, typed):
+        elif any(key == word or key.startswith(f"{word}.") for word in typed):  # the key, or its group
             source = "typed"
         elif fact is not None:
             source = fact.source if fact.kind == "stated" else f"{fact.source} ({fact.kind})"
@@ -222,11 +222,6 @@ def _shown_keys(config: RunConfig) -> list[str]:
         "lora.rank": config.lora.enabled,
     }
     return [key for key, has in wanted.items() if has]
-
-
-def _typed(key: str, typed: Sequence[str]) -> bool:
-    """Whether the key, or the group that sets it, was typed."""
-    return any(key == word or key.startswith(f"{word}.") for word in typed)
 
 
 # --- what departs
@@ -286,10 +281,9 @@ def conventions(config: RunConfig, known: dict[str, Fact], twin: bool = False) -
             "and code. Its equation has no such constant, which is one of the gradient's size alone."
         )
     full = known.get("lora.enabled")
-    if config.lora.enabled and twin:
-        yield f"lora.rank={config.lora.rank}: the source trains all weights; this twin with an adapter is ours."
-    elif config.lora.enabled and full is not None and full.value == "false":
-        yield f"lora.rank={config.lora.rank}: an adapter, where the source trains all weights."
+    if config.lora.enabled and (twin or (full is not None and full.value == "false")):
+        ours = "; this twin is ours" if twin else ""
+        yield f"lora.rank={config.lora.rank}: an adapter, where the source trains all weights{ours}."
 
 
 def _leaves(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

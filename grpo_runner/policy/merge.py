@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from ..errors import InputError
+from ..errors import InputError, no_run
 from ..files import disk_errors
 from ..validate import load
 from .models import load_model, load_tokenizer
@@ -22,7 +22,7 @@ def merge(run_dir: str, output: str) -> Path:
 
     run, target = Path(run_dir), Path(output)
     if not (run / "config.yaml").is_file():
-        raise InputError(f"merge: {run} is no run folder (no config.yaml in it).")
+        raise InputError(f"merge: {run}: {no_run(run)}")
     if not (run / "adapter" / "adapter_config.json").is_file():
         raise InputError(
             f"merge: {run} has no adapter/ yet. It is written when a run ends; with lora=off see its model/."

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import quote
 
 import torch
 from torch import Tensor
@@ -24,7 +25,6 @@ from ..rollout import Engine
 from ..schema import RunConfig
 from ..train.checkpoint import Checkpoints
 from ..train.loading import (
-    budget_of,
     eval_set,
     fingerprint,
     load_policy,
@@ -194,7 +194,7 @@ def config_of_asking(config: RunConfig) -> dict[str, object]:
     found: dict[str, object] = {"evaluation.greedy": evaluation.greedy, "evaluation.samples": evaluation.samples}
     if evaluation.samples:
         found |= {"evaluation.temperature": evaluation.temperature, "evaluation.top_p": evaluation.top_p}
-    return found | {"max_new_tokens": budget_of(config)}
+    return found | {"max_new_tokens": config.evaluation_tokens}
 
 
 def _digest(suite: Suite) -> str:
@@ -261,5 +261,5 @@ def _answers(group: Group, verdicts: Sequence[Verdict]) -> list[dict[str, object
 
 
 def file_name(target: Target) -> str:
-    """The policy's name as that of a file."""
-    return "".join(one if one.isascii() and (one.isalnum() or one in "._=-") else "_" for one in target.name)
+    """The policy's name as that of a file; other names are other files."""
+    return quote(target.name, safe=" ,=+")

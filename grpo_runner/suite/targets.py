@@ -9,12 +9,11 @@ from typing import Any
 
 from .. import config as composing
 from .. import validate
-from ..errors import InputError
+from ..errors import InputError, no_run
 from ..reward import policy_of
 from ..schema import RunConfig
 from ..train.checkpoint import Checkpoints
 from ..train.folder import differences
-from ..train.loading import budget_of
 from .words import Wanted
 
 
@@ -69,7 +68,7 @@ def _config_of(folder: Path, overrides: Sequence[str]) -> RunConfig:
     run = folder.parent if folder.name in ("adapter", "model") and not (folder / "config.yaml").is_file() else folder
     if not (run / "config.yaml").is_file():
         more = f"\nA lone adapter: model=… lora.adapter={folder}" if (folder / "adapter_config.json").is_file() else ""
-        raise InputError(f"adapter={folder}: no run folder (no config.yaml in it).{more}")
+        raise InputError(f"adapter={folder}: {no_run(folder)}{more}")
     return composing.compose_over(validate.load(run / "config.yaml"), overrides)
 
 
@@ -111,7 +110,11 @@ def _hold_comparable(folders: Sequence[Path], configs: Sequence[RunConfig]) -> N
 def _compared(config: RunConfig) -> dict[str, Any]:
     """What has to be the same for policies that are compared question by question; models and prompts may differ."""
     evaluation = asdict(replace(config.evaluation, every=0, max_new_tokens=None))
-    found = {"evaluation": evaluation, "reward": asdict(policy_of(config.reward)), "max_new_tokens": budget_of(config)}
+    found = {
+        "evaluation": evaluation,
+        "reward": asdict(policy_of(config.reward)),
+        "max_new_tokens": config.evaluation_tokens,
+    }
     data = config.data
     return found if config.evaluation.sets else {**found, "data": {"kind": data.kind, "eval": asdict(data.eval)}}
 

@@ -95,11 +95,6 @@ def eval_set(config: RunConfig, seed: int) -> tuple[Question, ...]:
     return data.eval_questions(config.data, seed, unreadable)
 
 
-def budget_of(config: RunConfig) -> int:
-    """Tokens that an answer may have in an evaluation."""
-    return config.evaluation.max_new_tokens or config.max_new_tokens
-
-
 def suites(
     config: RunConfig, prompter: Prompter, sets: dict[str, tuple[Question, ...]], seed: int, limit: int | None
 ) -> tuple[list[Suite], list[str]]:
@@ -111,7 +106,7 @@ def suites(
     for name, questions in sets.items():
         kept, prompts, note = fit(questions, prompter, limit, config.data.long_prompt)
         ids = [prompts[question.id] for question in kept]
-        made.append(Suite(name, kept, ids, config.prompt.stop, budget_of(config), seed))
+        made.append(Suite(name, kept, ids, config.prompt.stop, config.evaluation_tokens, seed))
         if note:
             notes.append(f"{name}: {note}" if name else note)
     return made, notes

@@ -119,7 +119,7 @@ def test_what_cannot_be_asked(folder, words, said, capsys):
 
 def test_folders_that_are_no_run_or_keep_no_texts(folder, tmp_path, capsys):
     assert cli.main(["check", str(tmp_path)]) == 2
-    assert "is no run folder: it has no config.yaml." in capsys.readouterr().err
+    assert "no run folder (no config.yaml in it)." in capsys.readouterr().err
     run = folder(ROWS)
     (run / "completions" / "step_000004.jsonl.zst").unlink()
     assert cli.main(["check", str(run)]) == 2

@@ -9,6 +9,7 @@ import pytest
 
 from grpo_runner.config import compose
 from grpo_runner.planning.happens import happens, no_variance
+from grpo_runner.planning.speed import Speed, estimate
 
 OAT = ["experiment=dr_grpo_oat_zero_7b", "data.train.path=math_lvl3to5_8k.parquet"]
 
@@ -52,6 +53,15 @@ def test_a_single_update_cannot_clip_and_short_batches_are_left_out():
     assert (counts.evaluations, counts.evaluated) == (3, 256 * 5)  # before steps 0 and 5, and at the end
     assert happens(compose(["evaluation=never"])).evaluations == 0
     assert happens(compose(["experiment=dapo"])).rounds == 11
+
+
+def test_dynamic_sampling_may_sample_all_rounds_and_trains_on_one():
+    config = compose(["rollout.dynamic_sampling=10", "evaluation=never"])
+    counts = happens(config)
+    assert counts.training_tokens == 100 * 8 * 8 * 32  # steps x questions x answers x tokens
+    found = estimate(config, counts, Speed(rollout=1000.0, update=500.0, length=16.0, budget=32, date=""))
+    assert found.least * 3600 == pytest.approx(102_400 / 1000 + 102_400 / 500)
+    assert found.most * 3600 == pytest.approx(11 * 204_800 / 1000 + 204_800 / 500)
 
 
 def test_evaluations_are_as_many_as_the_loop_makes():

@@ -95,7 +95,7 @@ def test_an_adapter_where_the_source_has_none_is_told():
     adapter = compose(["experiment=grpo", "lora=default"])
     assert "where the source trains all weights" in " ".join(conventions(adapter, FACTS))
     ours = {"lora.enabled": Fact("p_lora", "lora.enabled", "true", "ours", "our choice")}
-    assert "this twin with an adapter is ours" in " ".join(conventions(adapter, ours, twin=True))
+    assert "this twin is ours" in " ".join(conventions(adapter, ours, twin=True))
     # a preset of ours, or of a source that had an adapter, is no twin
     assert list(conventions(adapter, ours)) == []
     assert list(conventions(adapter, {"lora.enabled": Fact("p", "lora.enabled", "true", "verl", "stated")})) == []

@@ -60,11 +60,10 @@ def test_the_first_loss_is_the_cross_entropy_of_the_answers_and_the_last_is_belo
     config = compose(words)
     tokenizer, (model, _) = load_tokenizer(config.model), load_policy(config, torch.device("cpu"))
     prompter, total, count = Prompter(config.prompt, tokenizer), 0.0, 0
-    for question, answer in warm_start.examples(config):
+    for prompt, answer in warm_start.examples(config, prompter):
         ids = tokenizer(answer, add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id]
-        prompt = list(prompter.encode(question))
         with torch.no_grad():
-            logits = model(input_ids=torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1]
+            logits = model(input_ids=torch.tensor([[*prompt, *ids]])).logits[0, len(prompt) - 1 : -1]
         total, count = (
             total + float(cross_entropy(logits.double(), torch.tensor(ids), reduction="sum")),
             count + len(ids),
@@ -82,6 +81,34 @@ def test_the_first_loss_is_the_cross_entropy_of_the_answers_and_the_last_is_belo
 
 def test_bare_answers_are_refused(words, tmp_path) -> None:
     (tmp_path / "worked.jsonl").write_text('{"question": "1+1=?", "answer": "2"}\n')
-    with pytest.raises(InputError, match="none of its 1 answers is a worked one"):
+    with pytest.raises(InputError, match="none of the 1 answers is a worked one"):
         warm_start.main([*words, "--output", str(tmp_path / "made")])
     assert not (tmp_path / "made").exists()
+
+
+def test_the_rows_are_the_run_s_own(words) -> None:
+    config = compose([*words, "data.train_size=3", "data.max_question_characters=5"])
+    prompter = Prompter(config.prompt, load_tokenizer(config.model))
+    assert len(warm_start.examples(config, prompter)) == 3
+    few = compose([*words, "data.max_question_characters=4"])
+    with pytest.raises(InputError, match=r"data\.max_question_characters"):
+        warm_start.examples(few, prompter)
+
+
+@pytest.mark.parametrize("wrong", ["--rows=0", "--epochs=-1", "--lr=nan"])
+def test_numbers_that_make_no_step_are_refused(words, tmp_path, wrong: str) -> None:
+    with pytest.raises(InputError, match="above 0"):
+        warm_start.main([*words, "--output", str(tmp_path / "made"), wrong])
+
+
+def test_a_generator_has_no_worked_answers(tmp_path) -> None:
+    with pytest.raises(InputError, match="data.kind=arithmetic"):
+        warm_start.main(["model=tiny", "--output", str(tmp_path / "made")])
+
+
+def test_nothing_but_the_likelihood_is_in_the_loss(words) -> None:
+    """A run's KL, entropy, dual clip and importance weights would all be in the gradient otherwise."""
+    run = [*words, "beta=0.04", "entropy_bonus=0.1", "rollout.importance=token", "clip=cispo", "temperature=0.5"]
+    told = warm_start.supervised(compose(run), 3, 1e-3)
+    assert (told.beta.value, told.entropy_bonus, told.rollout.importance, told.clip.kind) == (0.0, 0.0, "none", "token")
+    assert (told.temperature, told.steps, told.optim.lr) == (1.0, 3, 1e-3)

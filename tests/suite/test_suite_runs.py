@@ -8,7 +8,9 @@ import shutil
 import pytest
 
 from grpo_runner import compose, run
-from grpo_runner.errors import InputError
+from grpo_runner.errors import InputError, no_run
+from grpo_runner.suite import runner
+from grpo_runner.suite.targets import Target
 from tests.helpers import changed
 from tests.suite.asked import SMALL, journal, printed
 
@@ -140,3 +142,22 @@ def test_steps_and_folders_that_are_not_there_are_named(first, tmp_path):
             printed(f"adapter={first}", "--steps", "1", "--output", str(tmp_path / "out"))
     finally:
         file.write_bytes(data)
+
+
+def test_policies_of_other_names_have_files_of_their_own():
+    config = compose([])
+    names = ["a b, step 5", "a,b, step 5", "a/b, step 5", "a_b, step 5", "ä, step 5"]
+    files = {runner.file_name(Target(name, config)) for name in names}
+    assert len(files) == len(names) and not any("/" in name for name in files)
+
+
+def test_a_folder_that_is_no_run_is_told_why_and_the_nearest_that_is_one(tmp_path):
+    for name in ("quickstart,steps=20", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.yaml").write_text("")
+    (tmp_path / "quickstart").mkdir()
+    assert no_run(tmp_path / "quickstar,steps=20") == (
+        'no run folder (it does not exist). Did you mean "quickstart,steps=20"?'
+    )
+    assert no_run(tmp_path / "quickstart").startswith("no run folder (no config.yaml in it).")
+    assert no_run(tmp_path / "nowhere" / "x") == "no run folder (it does not exist)."
