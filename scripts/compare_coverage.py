@@ -26,7 +26,7 @@ from grpo_runner.compare.types import Arm, Comparison, Effect, Measure
 
 SEEDS = (3, 4, 6, 8, 12, 24)
 QUESTIONS = 256  # of an evaluation: conf/evaluation/default.yaml
-BLOCK = 500  # data sets at once
+BLOCK = 50  # data sets at once
 
 Make = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 
@@ -176,17 +176,19 @@ PRIMARY = ("accuracy", "length/wrong")
 OTHERS = ("length/right", "truncated", "entropy", "kl", "grad_norm", "reward")
 
 
-def sweep(seeds: int, noise: Noise, g: np.random.Generator, planted: dict[str, float]) -> tuple[Effect, ...]:
-    """Effects of a made sweep of two arms: 2 primary and 6 other measures that hang together within a run.
+def sweep(
+    seeds: int, noise: Noise, g: np.random.Generator, planted: float = 0.0, keys: Sequence[str] = (*PRIMARY, *OTHERS)
+) -> tuple[Effect, ...]:
+    """Effects of a made sweep of two arms, 2 primary and 6 other measures that hang together within a run.
 
     A run's value is the seed's part, which both arms have, half of a part that all its measures have, and its own.
+    planted: added to the first measure of the arm.
     """
-    keys = (*PRIMARY, *OTHERS)
     of_seed = g.normal(size=(seeds, 1))
     values = {}
     for name, make in (("baseline", noise.baseline), ("arm", noise.arm)):
         raw = of_seed + make(g, (seeds, 1)) / 2 + make(g, (seeds, len(keys)))
-        raw += [planted.get(key, 0.0) if name == "arm" else 0.0 for key in keys]
+        raw[:, 0] += planted if name == "arm" else 0.0
         values[name] = {key: dict(enumerate(raw[:, k].tolist())) for k, key in enumerate(keys)}
     arms = tuple(Arm(name, name, {}, {}) for name in values)
     measures = [Measure(key, key, key, "") for key in keys]
@@ -203,7 +205,7 @@ def errors(draws: int, seed: int, sizes: Sequence[int] = (6, 7, 8, 12, 24)) -> l
             g = rng.generator(seed, "errors", name, n)
             counts = np.zeros(3)
             for _ in range(draws):
-                found = sweep(n, noise, g, {})
+                found = sweep(n, noise, g)
                 counts += [
                     any(shown(effect) for effect in found if effect.primary),
                     any(shown(effect) for effect in found if not effect.primary),
@@ -225,23 +227,20 @@ def power(draws: int, seed: int, sizes: Sequence[int] = (7, 8, 10, 12, 24)) -> l
             for n in sizes:
                 g = rng.generator(seed, "power", name, n, str(times))
                 size = times * spread * stats.standardized(n, 0.95, 0.8, len(PRIMARY))
-                count = 0
-                for _ in range(draws):
-                    found = {one.measure.key: one for one in sweep(n, noise, g, {"accuracy": size})}
-                    count += shown(found["accuracy"]) > 0
+                count = sum(shown(sweep(n, noise, g, size, PRIMARY)[0]) > 0 for _ in range(draws))
                 cells.append(f"{100 * count / draws:.1f}")
             rows.append(f"| {name} | × {times:g} | " + " | ".join(cells) + " |")
     return rows
 
 
-DRAWS = {"intervals": 10_000, "questions": 10_000, "errors": 10_000, "power": 2_000}
+DRAWS = {"intervals": 10_000, "questions": 10_000, "errors": 4_000, "power": 4_000}
 PARTS = {"intervals": intervals, "questions": questions, "errors": errors, "power": power}
 
 
 def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help="intervals, questions, errors, power; all without one")
-    parser.add_argument("--draws", type=int, help="data sets or sweeps a cell (10000; of power 2000)")
+    parser.add_argument("--draws", type=int, help="data sets or sweeps a cell (10000; of errors and power 4000)")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(words)
     unknown = [part for part in given.parts if part not in PARTS]

@@ -38,7 +38,7 @@ def check(
 
 def parse(text: str, comparison: Comparison, measures: Sequence[Measure]) -> tuple[Measure, Arm, int, Arm]:
     """The measure, the arm on the left, +1 where it is to be above (>) or -1 below (<), the arm on the right."""
-    match = re.fullmatch(r"\s*([^\s:]+)\s*:\s*([^<>]+?)\s*([<>])\s*([^<>]+?)\s*", text)
+    match = re.fullmatch(r"\s*([^\s:]+)\s*:\s*([^<>\s][^<>]*?)\s*([<>])\s*([^<>\s][^<>]*?)\s*", text)
     if not match:
         raise InputError(f"--check '{text}': cannot be read. Write {FORM}.")
     key, left, sign, right = match.groups()

@@ -38,13 +38,13 @@ def verdict(effects: Sequence[Effect]) -> list[str]:
 def _primary(effects: Sequence[Effect]) -> str:
     """What was stated beforehand; the shown differences first."""
     first, pairs = effects[0], max(len(effect.seeds) for effect in effects)
-    head = f"{first.arm.label} against {first.baseline.label}, {_count(pairs, 'paired seed')}: "
+    head = f"{first.arm.label} against {first.baseline.label}, {_count(pairs, 'paired seed')}"
     enough = [effect for effect in effects if _enough(effect)]
     if not enough:
-        head += f"no verdict ({_needs(effects)}). "
+        head += f", no verdict ({_needs(effects)})"
     ordered = sorted(effects, key=lambda effect: not shown(effect))
     parts = [_part(effect, pairs, said=bool(enough)) for effect in ordered]
-    return head + "; ".join([*parts, *_unseen(ordered)])
+    return f"{head}: " + "; ".join([*parts, *_unseen(ordered)])
 
 
 def _others(effects: Sequence[Effect]) -> str:
@@ -79,10 +79,19 @@ def _part(effect: Effect, pairs: int, said: bool = True) -> str:
             return f"{effect.measure.subject} the same in all {count} pairs"
         fewer = f" in each of {count} pairs"
     if shown(effect):
-        return f"{effect.measure.subject} {in_words(effect)}{fewer}"
-    figures = signed(effect) + fewer
+        return f"{effect.measure.subject} {in_words(effect)}{fewer}{_questions(effect, turned=True)}"
+    figures = signed(effect) + fewer + _questions(effect)
     why = (_why_not(effect) if _enough(effect) else f", no verdict ({_needs([effect])})") if said else ""
     return f"{effect.measure.subject} {figures}{why}"
+
+
+def _questions(effect: Effect, turned: bool = False) -> str:
+    """The interval over new questions as well as new seeds, which the test knows nothing of."""
+    if effect.questions is None:
+        return ""
+    sign = -1 if turned and effect.mean < 0 else 1
+    low, high = (number(end, digits_of(effect)) for end in sorted(sign * end for end in effect.questions))
+    return f" (other questions too: [{low}, {high}])"
 
 
 def _why_not(effect: Effect) -> str:
@@ -106,9 +115,10 @@ def _unseen(effects: Sequence[Effect]) -> list[str]:
         return []
     named = len(effects) > 1 and len(missed) > 1
     parts = [
-        _with_unit(effect.measure, number(effect.detectable or 0.0, effect.measure.digits))
+        _with_unit(effect.measure, number(unseen, _digits(unseen, effect.measure.digits)))
         + (f" ({effect.measure.subject})" if named else "")
         for effect in missed
+        for unseen in [effect.detectable or 0.0]
     ]
     either = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} or {parts[-1]}"
     return [f"differences under {either} could not have been seen"]
@@ -153,8 +163,8 @@ def digits_of(effect: Effect) -> int:
 
 
 def number(value: float, digits: int) -> str:
-    """`−1,234.5`; a value that is not 0 is not printed as 0, beyond six digits more as `3e−09`."""
-    if abs(value) >= 1e15 or 0 < abs(value) < 0.5 * 10.0 ** -(digits + 6):
+    """`−1,234.5`; what is huge, or wants more than nine digits, as `3e−12`."""
+    if abs(value) >= 1e15 or digits > 9:
         text = f"{value:.2g}"
     else:
         text = f"{value:,.{digits}f}"
@@ -169,10 +179,10 @@ def p_value(p: float) -> str:
 
 
 def _digits(value: float, digits: int) -> int:
-    """So many that the first digit of a value is printed; six more than asked at most."""
+    """The digits asked for, or so many that the first one of a value that is not 0 is printed."""
     if value == 0 or abs(round(value, digits)) > 0:
         return digits
-    return min(digits + 6, -floor(log10(abs(value))))
+    return -floor(log10(abs(value)))
 
 
 def _with_unit(measure: Measure, figure: str) -> str:
