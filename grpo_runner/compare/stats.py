@@ -8,8 +8,7 @@ gives arrays of the shape before S. docs/statistics.md has the coverage of each 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
-from math import floor, inf, sqrt
+from math import floor, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -148,7 +147,7 @@ def attainable(pairs: int, level: float = 0.95, family: int = 1) -> float:
     """The largest p of the exact sign-flip test that is at most (1 - level) / family; 0 where no p is."""
     if pairs < 1:
         return 0.0
-    half = 2.0 ** (pairs - 1)  # flips, up to the sign of all
+    half = 2.0 ** min(pairs - 1, 50)  # sign vectors, up to the sign of all; beyond 50 the steps are no longer felt
     return floor((1 - level) / family * half + 1e-9) / half
 
 
@@ -172,31 +171,21 @@ def detectable(d_S: ArrayLike, level: float = 0.95, power: float = 0.8, family: 
     return float(standard_error(d)) * sqrt(d.size) * standardized(d.size, level, power, family)
 
 
-@lru_cache(maxsize=1024)
 def standardized(pairs: int, level: float = 0.95, power: float = 0.8, family: int = 1) -> float:
     """`detectable` for differences whose standard deviation is 1; of a t test under the pairs that signs need.
 
-    Solved from the noncentral t at the level that the sign-flip test attains. With one sign vector (up to the sign of
-    all) that shows, all pairs must agree in sign, whose chance is known; with few, the test still loses to the t test,
-    by a factor fitted to simulation (docs/statistics.md has the power that results).
+    Solved from the noncentral t at the level that the sign-flip test attains, for a difference shown with its own sign.
+    Where only one sign vector shows it, all pairs must have that sign, whose chance is known; with few of them the test
+    still loses to the t test, by a factor fitted to simulation (docs/statistics.md has the power that results).
     """
     reached = attainable(pairs, level, family)
     alpha = reached or (1 - level) / family
     edge = float(special.stdtrit(pairs - 1, 1 - alpha / 2))
-    # sample over true standard deviation, at even steps of its distribution
-    sd_N = np.sqrt(special.chdtri(pairs - 1, (np.arange(4000) + 0.5) / 4000) / (pairs - 1))
-
-    def of_t(mean: float) -> float:
-        shift = mean * sqrt(pairs)
-        return float((special.ndtr(shift - edge * sd_N) + special.ndtr(-shift - edge * sd_N)).mean())
-
-    def of_signs(mean: float) -> float:
-        return float(special.ndtr(mean) ** pairs + special.ndtr(-mean) ** pairs)
-
-    vectors = reached * 2.0 ** (pairs - 1)
+    vectors = reached * 2.0 ** min(pairs - 1, 50)
     if vectors == 1:
-        return _solve(of_signs, power)
-    return _solve(of_t, power) * (1 + 0.13 / vectors + 0.06 / pairs if vectors else 1.0)
+        return float(special.ndtri(power ** (1 / pairs)))
+    of_t = float(special.nctdtrinc(pairs - 1, 1 - power, edge)) / sqrt(pairs)
+    return of_t * (1 + 0.13 / vectors + 0.06 / pairs if vectors else 1.0)
 
 
 def standard_error(d_S: Floats) -> Floats:
@@ -224,16 +213,3 @@ def _sums(d_S: Floats) -> Floats:
     for value in d_S:
         sums = np.concatenate([sums + value, sums - value])
     return sums
-
-
-def _solve(rising: Callable[[float], float], target: float) -> float:
-    """Where a function that rises from 0 on reaches a target below 1, by bisection; inf beyond 10,000."""
-    low, high = 0.0, 1.0
-    while rising(high) < target:
-        high *= 2
-        if high > 1e4:
-            return inf
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if rising(middle) < target else (low, middle)
-    return high
