@@ -8,6 +8,7 @@ from math import ceil, isfinite, log10
 import numpy as np
 
 from . import stats
+from .stats import Floats
 from .types import Arm, Comparison, Effect, Measure
 
 # [arm.name][measure.key][seed]: raw values; with questions, [arm.name][measure.key][seed][question_id]
@@ -35,46 +36,52 @@ def effects(
     over questions; used where all pairs share questions.
     """
     found: list[Effect] = []
+    baseline = comparison.baseline
     for arm in comparison.arms[1:]:
-        pairs = [(measure, *_pairs(arm, comparison.baseline, measure, values)) for measure in measures]
-        paired = [one for one in pairs if one[1]]
-        families = [[one for one in paired if (one[0].key in primary) == chosen] for chosen in (True, False)]
-        corrected: dict[str, tuple[float, float, int]] = {}
-        for family in families:
-            tests = [stats.sign_flip(_differences(mine, other)) for _, _, mine, other in family]
-            for (measure, *_), p, p_holm in zip(family, tests, stats.holm(tests), strict=True):
-                corrected[measure.key] = (p, float(p_holm), len(family))
-        for measure, seeds, mine, other in paired:
-            p, p_holm, size = corrected[measure.key]
-            differences = _differences(mine, other)
-            ends = interval(differences, level, method)
+        every = {measure: pairs_of(arm, baseline, measure, values) for measure in measures}
+        paired = {measure: one for measure, one in every.items() if one[0]}
+        corrected = _corrected({measure: d_S for measure, (*_, d_S) in paired.items()}, primary)
+        for measure, (seeds, mine, other, d_S) in paired.items():
+            p, p_holm, family = corrected[measure]
+            ends = interval(d_S, level, method)
             found.append(
                 Effect(
                     measure=measure,
                     arm=arm,
-                    baseline=comparison.baseline,
+                    baseline=baseline,
                     seeds=seeds,
-                    differences_S=differences,
-                    mean=float(differences.mean()),
+                    differences_S=d_S,
+                    mean=float(d_S.mean()),
                     low=ends[0] if ends else None,
                     high=ends[1] if ends else None,
                     p=p,
                     p_holm=p_holm,
-                    detectable=stats.detectable(differences, level, power, size),
+                    detectable=stats.detectable(d_S, level, power, family),
                     improvement=stats.improvement(mine, other),
-                    iqm=stats.iqm(differences),
+                    iqm=stats.iqm(d_S),
                     method=method,
                     level=level,
                     power=power,
                     primary=measure.key in primary,
-                    family=size,
-                    questions=_over_questions(arm, comparison.baseline, measure, seeds, level, by_question),
+                    family=family,
+                    questions=_over_questions(arm, baseline, measure, seeds, level, by_question),
                 )
             )
     return tuple(found)
 
 
-def interval(d_S: np.ndarray, level: float, method: str = METHOD) -> tuple[float, float] | None:
+def _corrected(d_S: Mapping[Measure, Floats], primary: Sequence[str]) -> dict[Measure, tuple[float, float, int]]:
+    """p, p corrected over its family, and the family's size, of each measure."""
+    found = {}
+    for chosen in (True, False):
+        family = [measure for measure in d_S if (measure.key in primary) == chosen]
+        tests = [stats.sign_flip(d_S[measure]) for measure in family]
+        for measure, p, p_holm in zip(family, tests, stats.holm(tests), strict=True):
+            found[measure] = (p, float(p_holm), len(family))
+    return found
+
+
+def interval(d_S: Floats, level: float, method: str = METHOD) -> tuple[float, float] | None:
     """Ends by name of the method; None under two pairs and where all differences are equal: no spread, no interval."""
     if d_S.size < 2 or bool(stats.flat(d_S)):
         return None
@@ -102,21 +109,16 @@ def shown(effect: Effect) -> int:
 
 def pairs_of(
     arm: Arm, baseline: Arm, measure: Measure, values: Values
-) -> tuple[tuple[int, ...], np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[tuple[int, ...], Floats, Floats, Floats]:
     """Seeds for which both have a finite value, the values of either in shown units, and their differences."""
-    seeds, mine, other = _pairs(arm, baseline, measure, values)
-    return seeds, mine, other, _differences(mine, other)
-
-
-def _pairs(arm: Arm, baseline: Arm, measure: Measure, values: Values) -> tuple[tuple[int, ...], np.ndarray, np.ndarray]:
     mine, other = (values.get(one.name, {}).get(measure.key, {}) for one in (arm, baseline))
     seeds = tuple(
         seed
         for seed in sorted(set(mine) & set(other))
         if all(_known(one[seed], measure.scale) for one in (mine, other))
     )
-    either = [np.array([one[seed] for seed in seeds], dtype=float) * measure.scale for one in (mine, other)]
-    return seeds, either[0], either[1]
+    arm_S, baseline_S = (np.array([one[seed] for seed in seeds], dtype=float) * measure.scale for one in (mine, other))
+    return seeds, arm_S, baseline_S, _differences(arm_S, baseline_S)
 
 
 def _known(value: float | None, scale: float) -> bool:
@@ -124,7 +126,7 @@ def _known(value: float | None, scale: float) -> bool:
     return value is not None and isfinite(value) and abs(value * scale) < HUGE
 
 
-def _differences(arm_S: np.ndarray, baseline_S: np.ndarray) -> np.ndarray:
+def _differences(arm_S: Floats, baseline_S: Floats) -> Floats:
     """Arm minus baseline, without the rounding error of values that are equal in decimals (.3 - .2 and .2 - .1)."""
     most = max(np.abs(arm_S).max(initial=0.0), np.abs(baseline_S).max(initial=0.0))
     if most == 0:

@@ -119,7 +119,7 @@ def sign_flip(d_S: ArrayLike, rng: np.random.Generator | None = None) -> float:
     one, other = _sums(d[: d.size // 2]), np.sort(_sums(d[d.size // 2 :]))
     above = other.size - np.searchsorted(other, seen - one, side="left")
     below = np.searchsorted(other, -seen - one, side="right")
-    return float((above + below).sum()) / 2.0**d.size
+    return float((above + below).sum() / 2.0**d.size)
 
 
 def iqm(x_S: ArrayLike) -> float:
@@ -198,7 +198,7 @@ def standard_error(d_S: Floats) -> Floats:
 
 def flat(d_S: Floats) -> NDArray[np.bool_]:
     """Whether all differences are equal but for rounding."""
-    return np.ptp(d_S, axis=-1) <= 1e-12 * np.abs(d_S).max(-1)
+    return np.asarray(np.ptp(d_S, axis=-1) <= 1e-12 * np.abs(d_S).max(-1))
 
 
 def _resampled(rng: np.random.Generator, count: int, resamples: int) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@
   to that direction. Any other difference stands with its sign, then "no difference shown", why where test and interval
   disagree, and the difference that could not have been seen.
 - Where all pairs differ alike there is no interval: "the same in all 12 pairs", "0.4 points higher in each of 8 pairs".
-- A figure that is not 0 is never printed as 0, nor the end of an interval that leaves out 0: digits are added.
+- What tells a difference from 0, its mean and an interval that leaves 0 out, is not printed as 0: digits are added.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def verdict(effects: Sequence[Effect]) -> list[str]:
         primary = [effect for effect in own if effect.primary]
         said += [_primary(primary or own)]
         if primary and len(own) > len(primary):
-            said += [_others([effect for effect in own if not effect.primary])]
+            of_which = f" of {own[0].arm.label}" if len(arms) > 1 else ""
+            said += [_others([effect for effect in own if not effect.primary], of_which)]
     if len(arms) > 1 and any(_enough(effect) for effect in effects):
         said.append(_many(len(arms), effects[0]))
     return said
@@ -47,10 +48,10 @@ def _primary(effects: Sequence[Effect]) -> str:
     return f"{head}: " + "; ".join([*parts, *_unseen(ordered)])
 
 
-def _others(effects: Sequence[Effect]) -> str:
+def _others(effects: Sequence[Effect], of_which: str = "") -> str:
     """What was not stated beforehand: only what is left after the correction, as something to test on fresh seeds."""
     count = len(effects)
-    head = f"Not stated beforehand, {count} other {'measure' if count == 1 else 'measures'}: "
+    head = f"Not stated beforehand, {count} other {'measure' if count == 1 else 'measures'}{of_which}: "
     found = [effect for effect in effects if shown(effect)]
     if found:
         pairs = max(len(effect.seeds) for effect in effects)
@@ -148,17 +149,24 @@ def in_words(effect: Effect) -> str:
 def signed(effect: Effect) -> str:
     """`+0.2 points [−0.9, 1.3]`."""
     digits = digits_of(effect)
-    plus = "+" if effect.mean > 0 else ""
-    size = plus + _with_unit(effect.measure, number(effect.mean, digits))
+    figure = number(effect.mean, digits)
+    if effect.mean > 0 and any(digit in figure for digit in "123456789"):
+        figure = f"+{figure}"
+    size = _with_unit(effect.measure, figure)
     if effect.low is None or effect.high is None:
         return size
     return f"{size} [{number(effect.low, digits)}, {number(effect.high, digits)}]"
 
 
 def digits_of(effect: Effect) -> int:
-    """The measure's digits, or so many more that no figure that tells a difference from 0 is printed as 0."""
-    ends = [] if effect.low is None or effect.high is None else [effect.low, effect.high]
-    telling = [effect.mean, *(ends if ends and ends[0] * ends[1] > 0 else [])]
+    """The measure's digits, or so many more that what tells the difference from 0 is not printed as 0.
+
+    That is the mean and both ends where they leave out 0; else the end that is further off.
+    """
+    telling = [effect.mean]
+    if effect.low is not None and effect.high is not None:
+        outside = effect.low > 0 or effect.high < 0
+        telling = [effect.mean, effect.low, effect.high] if outside else [max(-effect.low, effect.high)]
     return max(_digits(value, effect.measure.digits) for value in telling)
 
 

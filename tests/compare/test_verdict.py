@@ -136,7 +136,10 @@ def test_figures_of_a_shown_difference_are_never_printed_as_0(measure, mean, end
 
 
 def test_figures_of_one_that_is_not_shown():
-    assert "accuracy +0.02 points [−0.90, 1.30], no" in verdict([effect(mean=0.02)])[0]
+    assert "accuracy 0.0 points [−0.9, 1.3], no" in verdict([effect(mean=0.02)])[0]
+    assert "accuracy 0.0 points [−0.9, 1.3], no" in verdict([effect(mean=-0.02)])[0]
+    assert "accuracy +0.002 points [−0.001, 0.005], no" in verdict([effect(mean=0.002, ends=(-0.001, 0.005))])[0]
+    assert "accuracy +0.030 points [0.004, 0.056], no" in verdict([effect(mean=0.03, ends=(0.004, 0.056))])[0]
     assert "accuracy 0.0 points [−0.9, 1.3], no" in verdict([effect(mean=0.0)])[0]
     assert "differences under 0.003 points" in verdict([effect(detectable=0.003)])[0]
     assert number(-0.0, 1) == number(0.0, 1) == "0.0"
@@ -171,6 +174,10 @@ def test_many_arms_have_a_sentence_each_and_the_caveat():
         '2 arms were compared with GRPO, each held to a chance of 5 % of a false "shown"; over all of them it can reach 10 %.'
     )
     assert len(verdict([effect(pairs=3), effect(arm=RLOO, pairs=3)])) == 2
+    others = [effect(arm=arm, primary=chosen) for arm in (DR, RLOO) for chosen in (True, False)]
+    assert [sentence for sentence in verdict(others) if "1 other" in sentence] == [
+        f"Not stated beforehand, 1 other measure of {name}: no difference shown." for name in ("Dr. GRPO", "RLOO")
+    ]
 
 
 def test_other_questions_are_said_where_they_are_known():
