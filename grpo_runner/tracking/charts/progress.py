@@ -65,7 +65,8 @@ def smoothed(values: np.ndarray, width: int) -> np.ndarray:
 
 def _scale(axes: Axes) -> float:
     """1, so that runs can be compared at a glance; less where all is so low that it would lie on the axis."""
-    highest = max((float(np.nanmax(line.get_ydata())) for line in axes.lines if len(line.get_xdata())), default=1.0)
+    drawn = [np.asarray(line.get_ydata(), dtype=float) for line in axes.lines]
+    highest = max((float(np.nanmax(values)) for values in drawn if len(values)), default=1.0)
     return next((top for top in (0.1, 0.25) if highest <= top), 1.0)
 
 
