@@ -14,9 +14,10 @@ class Tracker(Protocol):
     """Receives what a run measures. A class that inherits from it overrides what it needs; the rest does nothing (a
     bare `return`, since mypy takes a body of a docstring alone for an abstract method).
 
-    Order of calls: `start` once; then, for step k, `evaluated_questions(k)` and `evaluation(k)` if one is due (made before
-    the update of step k, or after the last update with k = steps), `questions(k)`, `completions(k)`, `probe(k)` where one is due, `step(k)`, and
-    `alert(k)` where a rule of health/ begins to hold; `finish` once, also after a failure.
+    Order of calls: `start` once; then, for step k, `evaluated_questions(k)` and `evaluation(k)` if one is due (made
+    before the update of step k, or after the last update with k = steps), `questions(k)`, `completions(k)`, `probe(k)`
+    where one is due, `step(k)`, and `alert(k)` where a rule of health/ begins to hold; `finish` once, also after a
+    failure.
     """
 
     def start(self, config: RunConfig, resumed_at: int | None) -> None:
