@@ -84,9 +84,10 @@ class Measure:
 class Effect:
     """The difference of one arm from the baseline in one measure, in shown units, over the seeds that both have.
 
-    low, high: of the interval at `level`; None under two pairs. p: exact sign-flip test, two-sided; p_holm: corrected
-    over the measures of the family. detectable: the true difference that this many pairs, spread as these are, would
-    show with a chance of `power`. differences_S: by seed, in the order of seeds.
+    low, high: of the interval at `level`; None under two pairs, and where all differences are equal. p: exact sign-flip
+    test, two-sided; p_holm: corrected over the measures of the family. detectable: the true difference that this many
+    pairs, spread as these are, would show with a chance of `power`; None where there is no interval. differences_S: by
+    seed, in the order of seeds.
     """
 
     measure: Measure
@@ -106,6 +107,8 @@ class Effect:
     level: float = 0.95
     power: float = 0.8
     primary: bool = False  # a measure that was stated beforehand
+    family: int = 1  # measures of this arm that were corrected for together: the primary ones, or all others
+    questions: tuple[float, float] | None = None  # ends of the interval over new seeds and new questions
 
 
 @dataclass(frozen=True)
