@@ -81,8 +81,13 @@ def _hold(
     more = f"  … and {len(refused) - 3} more ({', '.join(refused[3:6])})\n" if len(refused) > 3 else ""
     raise InputError(
         f"The runs differ {beside}:\n" + "\n".join(lines) + f"\n{more}"
-        f"--allow {refused[0]} compares them all the same, or --by names it."
+        f"--allow {_to_allow(refused)} compares them all the same, or --by names it."
     )
+
+
+def _to_allow(refused: Sequence[str]) -> str:
+    """Keys, or their groups where they are many."""
+    return ",".join(refused if len(refused) <= 2 else dict.fromkeys(key.partition(".")[0] for key in refused))
 
 
 def _known(names: Iterable[str], runs: Sequence[Run]) -> None:

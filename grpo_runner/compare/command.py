@@ -95,7 +95,7 @@ def analyse(flags: argparse.Namespace) -> Analysis:
     missed = [key for key in measures.TO_TARGET if measures.unreached(comparison, found, key)]
     notes = [said for key in missed if (said := measures.unreached(comparison, found, key))]
     compared = [one for one in chosen if one.key not in missed]
-    questions = measures.by_question(comparison, flags.window)
+    questions = measures.by_question(comparison, flags.window) if len(comparison.arms) > 1 else None
     made = effects(comparison, compared, found, primary, flags.level, by_question=questions)
     return Analysis(
         comparison=replace(comparison, warnings=(*comparison.warnings, *notes)),

@@ -88,13 +88,14 @@ def run(path: Path, columns: Columns) -> Run:
         raise InputError(f"{file}: no log that can be read. Allowed: a run folder, {', '.join(ENDINGS)}.")
     # metrics.jsonl is everyone's; then the folder tells one run from another
     name = file.absolute().parent.name if file.stem in ("metrics", "progress", "log") else file.stem
-    rows = [_row(row, columns, file, place) for place, row in enumerate(_rows(file), 1)]
-    if not rows:
+    logged = _rows(file)
+    if not logged:
         raise InputError(f"{file}: no rows in it.")
-    known = {key for row in rows for key in row}
+    known = {key for row in logged for key in row}
     for ours, theirs in columns.names.items():
-        if ours not in known:
+        if theirs not in known:
             raise InputError(f'--columns {ours}={theirs}: {file} has no column "{theirs}".{nearest(theirs, known)}')
+    rows = [_row(row, columns, file, place) for place, row in enumerate(logged, 1)]
     seed = columns.seed(str(file))
     if seed is None and len(found := {row["seed"] for row in rows if type(row.get("seed")) is int}) == 1:
         seed = found.pop()

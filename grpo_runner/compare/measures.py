@@ -177,7 +177,8 @@ def _questions(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         table = read_questions(run.folder)
         steps_N, weights_N, right_N, size_N = (
             # through lists: to_numpy of pyarrow imports pandas
-            np.array(table[name].to_pylist()) for name in ("step", "weight", "successes", "group_size")
+            np.array(table[name].to_pylist())
+            for name in ("step", "weight", "successes", "group_size")
         )
         classes_N = np.select([3 * right_N <= size_N, 3 * right_N >= 2 * size_N], ["hard", "easy"], "medium")
         _READ[place] = steps_N, weights_N, classes_N
