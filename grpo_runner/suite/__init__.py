@@ -41,7 +41,7 @@ def evaluate(words: Sequence[str], console: Console | None = None) -> int:
 
 
 def _evaluate(wanted: Wanted, console: Console) -> None:
-    from ..errors import Interrupted
+    from ..errors import InputError, Interrupted
     from ..files import write_atomic
     from ..grading.progress import bar
     from ..tracking import quiet_libraries
@@ -56,6 +56,11 @@ def _evaluate(wanted: Wanted, console: Console) -> None:
     config = found[0].config
     others = policies(wanted.also, config)
     folder = wanted.output or Path("outputs") / "evaluations" / _folder_name(wanted)
+    if (folder / "config.yaml").exists() or (folder / "metrics.jsonl").exists():
+        raise InputError(
+            f"--output {folder}: there is a run in this folder, and its questions.parquet would be overwritten.\n"
+            f"Give another, such as --output {folder / 'evaluation'}"
+        )
     quiet_libraries()
     from .runner import answer_all, questions_of
     from .training import trained_on

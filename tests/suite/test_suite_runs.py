@@ -29,6 +29,10 @@ def test_questions_of_the_runs_own_training_set_are_told(tmp_path, capsys):
     run(config)
     capsys.readouterr()
     few = set_file(tmp_path / "asked.jsonl", [rows[0], ("1+1=?", "2")])
+    record = (tmp_path / "run" / "questions.parquet").read_bytes()
+    with pytest.raises(InputError, match="there is a run in this folder"):  # whose record it would overwrite
+        printed(f"adapter={tmp_path / 'run'}", "--output", str(tmp_path / "run"))
+    assert (tmp_path / "run" / "questions.parquet").read_bytes() == record
     words = [f"adapter={tmp_path / 'run'}", f"+evaluation.sets.mine.path={few}", "evaluation.samples=0"]
     printed(*words, "--output", str(tmp_path / "out"))
     assert "1 of the 2 questions of mine are also trained on" in capsys.readouterr().err
