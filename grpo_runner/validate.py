@@ -116,6 +116,8 @@ def suggest(key: str) -> str:
     for name in sorted(known, key=lambda name: name.count(".")):  # data.answer_column, not data.train.answer_column
         by_last.setdefault(name.rpartition(".")[2], name)
     above, _, last = key.rpartition(".")
+    if re.search("resume|from_checkpoint", last):  # what other trainers have a key for
+        return " A run goes on by itself: type the same command again, or name its folder with hydra.run.dir=FOLDER."
     if above.startswith("evaluation.sets."):
         return nearest(last, SET)
     if last in by_last:

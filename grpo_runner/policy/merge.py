@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import nn
 
 from ..errors import InputError, no_run
 from ..files import disk_errors
@@ -31,8 +33,22 @@ def merge(run_dir: str, output: str) -> Path:
         raise InputError(f"merge: {target} is not empty; give a new folder.")
     config = replace(load(run / "config.yaml").model, quantize="none")
     base = load_model(config, torch.device("cpu"), torch.float32)
-    merged = PeftModel.from_pretrained(base, str(run / "adapter")).merge_and_unload()
+    policy = PeftModel.from_pretrained(base, str(run / "adapter"))
+    _untie(policy.get_base_model())
+    merged = policy.merge_and_unload()
     with disk_errors(target):
         merged.save_pretrained(str(target))
         load_tokenizer(config).save_pretrained(str(target))
     return target
+
+
+def _untie(model: Any) -> None:
+    """Give the head a weight of its own where it is the embedding's and an adapter is on one of the two.
+
+    Folded into the shared weight, the adapter would act in both places: another policy than the one that was trained.
+    """
+    layers = [model.get_output_embeddings(), model.get_input_embeddings()]
+    head, embedding = (getattr(layer, "base_layer", layer) for layer in layers)
+    if head.weight is embedding.weight and [head, embedding] != layers:
+        head.weight = nn.Parameter(head.weight.detach().clone())
+        model.config.tie_word_embeddings = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -179,6 +180,11 @@ def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
     return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
+def peft_name(name: str) -> str:
+    """A parameter's name in PEFT's files: without that of the adapter, which may end it (lora_embedding_A.default)."""
+    return re.sub(r"\.default(?=\.|$)", "", name)
+
+
 def read_adapter(folder: Path, policy: Any, config: LoraConfig, key: str) -> dict[str, torch.Tensor]:
     """Tensors of the LoRA adapter in a folder, by the names of the policy's parameters, on its device.
 
@@ -203,11 +209,18 @@ def read_adapter(folder: Path, policy: Any, config: LoraConfig, key: str) -> dic
         if settings.get(name)
     ]:
         raise InputError(f"{key}={folder}: adapters with {odd[0]} are not supported.")
-    named = trainable(policy)
-    found = {name: tensors.pop(name.replace(".default.", "."), None) for name in named}
+    named, whole = trainable(policy), policy.state_dict()
+    # PEFT writes the base's own embedding and head too where an adapter is on them
+    copies = [name for name in tensors if ".base_layer." in name and _same(tensors[name], whole.get(name))]
+    tensors = {name: value for name, value in tensors.items() if name not in copies}
+    found = {name: tensors.pop(peft_name(name), None) for name in named}
     if broken := [name for name, value in found.items() if value is not None and not value.isfinite().all()]:
         raise InputError(f"{key}={folder}: {broken[0]} has numbers that are not finite.")
     fits = all(value is not None and value.shape == named[name].shape for name, value in found.items())
     if not fits or tensors:
         raise InputError(f"{key}={folder}: the adapter is for other modules than lora.targets={shown(config.targets)}.")
     return {name: value.to(named[name]) for name, value in found.items() if value is not None}
+
+
+def _same(theirs: torch.Tensor, ours: torch.Tensor | None) -> bool:
+    return ours is not None and ours.shape == theirs.shape and torch.equal(theirs.to(ours), ours)

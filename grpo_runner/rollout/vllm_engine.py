@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 from .. import rng
 from ..errors import InputError, in_a_line
 from ..files import disk_errors
-from ..policy.models import choose_device, choose_dtype, locate, trainable
+from ..policy.models import choose_device, choose_dtype, locate, peft_name, trainable
 from ..schema import RunConfig
 from ..types import Completion, Finish, Group, Question
 from .engine import Sampling, completion
@@ -93,9 +93,7 @@ class VllmEngine:
 
 def write_adapter(model: Any, folder: Path) -> None:
     """adapter_config.json and adapter_model.safetensors of the adapter that is trained. Raises MachineError."""
-    tensors = {
-        name.replace(".default.", "."): value.detach().cpu().contiguous() for name, value in trainable(model).items()
-    }
+    tensors = {peft_name(name): value.detach().cpu().contiguous() for name, value in trainable(model).items()}
     with disk_errors(folder):
         try:
             model.peft_config["default"].save_pretrained(str(folder))

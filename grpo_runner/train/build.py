@@ -192,7 +192,8 @@ def save_model(model: Any, tokenizer: Any, folder: Path, config: RunConfig) -> N
     )
     with disk_errors(target):
         try:
-            model.save_pretrained(str(target))
+            # PEFT would add the base's own embedding and head where an adapter is on them
+            model.save_pretrained(str(target), **({"save_embedding_layers": False} if lora else {}))
             tokenizer.save_pretrained(str(target))
             if lora:  # a set is written in any order; equal runs leave equal files
                 settings = json.loads((target / "adapter_config.json").read_text())

@@ -102,6 +102,9 @@ CASES = [
     ("optim.betas={a:1}", ["optim.betas={a:1} is not allowed", "a list of 2"]),
     ("data.train=[1]", ["data.train=[1] is not allowed", "path, hub_id, hub_config, split"]),
     ("data.train={x:1}", ['Unknown key "data.train.x"']),
+    ("resume=outputs/first", ['Unknown key "resume"', "same command again", "hydra.run.dir=FOLDER"]),
+    ("+checkpoint.resume_from=last", ['Unknown key "checkpoint.resume_from"', "same command again"]),
+    ("+lora.modules_to_save=[lm_head]", ['Unknown key "lora.modules_to_save"']),
     *[
         (f"{text}", [f"{text.lstrip('+~').partition('=')[0]} is no key: tracking.probe is a list", "tracking.probe=[a"])
         for text in (

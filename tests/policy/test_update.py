@@ -157,6 +157,24 @@ def test_several_updates_move_the_ratio_and_clip():
     assert update.updates == 4 and update.clip_fraction > 0 and update.ratio_mean != 1.0
 
 
+def test_pb094_ratio_clip_fraction_and_kl_do_not_depend_on_micro_batches():
+    """Means over the tokens of all optimizer steps, whose answers have unequal lengths; the largest ratio with them."""
+
+    def made(tokens):
+        config = changed(CONFIG, optim__updates_per_rollout=3, optim__lr=0.05, optim__microbatch_tokens=tokens)
+        batch, parts = Batch.of(random_groups(2, 4)), [torch.arange(8)] * 3
+        weights_NT, norm_NT = token_weights(
+            torch.linspace(-1, 1.3, 8), batch.mask_NT, batch.groups_N, parts, "sequence_mean", 16
+        )
+        found = Trainer(lora_model(), 0, config, CPU, autocast=False).update(batch, parts, weights_NT, norm_NT, 0)
+        return [found.clip_fraction, found.ratio_mean, found.ratio_max, found.kl, found.grad_norm]
+
+    whole = made(10_000)
+    assert 0 < whole[0] < 1
+    for tokens in (1, 20, 45):
+        assert made(tokens) == pytest.approx(whole, rel=1e-7)
+
+
 @pytest.mark.parametrize("lora", [True, False])
 def test_pb043_pb044_the_reference_is_the_adapter_off_model(lora):
     """KL is 0 at the start, and positive once the policy moved; beta 0 keeps no reference."""

@@ -37,16 +37,20 @@ def test_there_are_enough_of_them_and_each_is_another_text() -> None:
     assert len(set(texts.values())) >= 0.95 * len(texts)
 
 
-def test_exact_rules_decide_or_pass_on_every_one(tmp_path: Path) -> None:
-    """The part without a deadline: no exception, no error, nothing slow enough to be noticed (in processor time)."""
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in (1, 2))])
+def test_exact_rules_decide_or_pass_on_every_one(part: int, tmp_path: Path) -> None:
+    """The part without a deadline: no exception, no error, nothing slow enough to be noticed (in processor time).
+
+    Each text in one dressing of three, another in each part.
+    """
     said = program(
-        """
+        f"""
         import time
         from grpo_runner.reward.check import decide
         from grpo_runner.reward.extract import offer
         slow, broken, seen = [], [], 0
         for number, (name, text) in enumerate(hostile.strings()):
-            for dressing, response in hostile.dressed(text).items():
+            for dressing, response in list(hostile.dressed(text).items())[(number + {part}) % 3 :: 3]:
                 since = time.process_time()
                 answers = offer(response).answers
                 for gold in hostile.GOLDS[number % 5 :: 5] if answers else ():
@@ -56,7 +60,7 @@ def test_exact_rules_decide_or_pass_on_every_one(tmp_path: Path) -> None:
                         broken.append((name, dressing, gold, verdict.rule))
                 if time.process_time() - since > 5:
                     slow.append((name, dressing, len(text)))
-        print(seen > 1500, slow, broken)
+        print(seen > 500, slow, broken)
         """,
         tmp_path,
     )

@@ -96,6 +96,18 @@ def test_pb082_the_seed_reaches_the_sampler():
     assert all(tokens() != tokens(**other) for other in ({"seed": 1}, {"step": 4}, {"purpose": "evaluation"}))
 
 
+@pytest.mark.parametrize("engine", [0, 1])
+def test_pb083_two_processes_with_one_seed_answer_the_same_prompt_differently(engine):
+    """Each has slots of its own in the step: the second's answers are those that one process would give there."""
+    sampler = engines(tiny_llama(dtype=torch.float32), Letters(), frozenset({2}))[engine]
+    prompt = PROMPTS[0]
+    first, second = (ask(sampler, [prompt], 4, dataclasses.replace(SAMPLING, first_slot=slot)) for slot in (0, 1))
+    tokens = [[answer.token_ids for answer in group.completions] for group in (*first, *second)]
+    assert not set(tokens[0]) & set(tokens[1])
+    alone = ask(sampler, [prompt, prompt], 4)
+    assert tokens == [[answer.token_ids for answer in group.completions] for group in alone]
+
+
 def test_pb050_pb053_several_eos_ids_and_stop_strings_are_not_truncation():
     model = tiny_llama(dtype=torch.float32)
     for engine in engines(model, Letters(), frozenset({2, 7})):

@@ -40,7 +40,8 @@ def progress(metrics: Sequence[Mapping[str, Any]], evals: Sequence[Mapping[str, 
         drawn = [_line(axes, steps, metrics, key, width, *how) for key, how in lines.items()]
         if title == "Accuracy":
             drawn += [_points(axes, evals, key, *how) for key, how in _HELD_OUT.items()]
-            axes.set_ylim(-0.03, 1.03)
+            top = _scale(axes)
+            axes.set_ylim(-0.03 * top, 1.03 * top)
         axes.set_title(title)
         if not any(drawn):
             say_nothing_to_show(axes, "no figure in this run")
@@ -60,6 +61,13 @@ def smoothed(values: np.ndarray, width: int) -> np.ndarray:
     windows = [values[max(0, at - half) : at + half + 1] for at in range(len(values))]
     there = [window[~np.isnan(window)] for window in windows]
     return np.array([window.mean() if len(window) else np.nan for window in there])
+
+
+def _scale(axes: Axes) -> float:
+    """1, so that runs can be compared at a glance; less where all is so low that it would lie on the axis."""
+    drawn = [np.asarray(line.get_ydata(), dtype=float) for line in axes.lines]
+    highest = max((float(np.nanmax(values)) for values in drawn if len(values)), default=1.0)
+    return next((top for top in (0.1, 0.25) if highest <= top), 1.0)
 
 
 def _line(
