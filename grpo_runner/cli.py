@@ -189,10 +189,14 @@ def _verb(words: list[str]) -> tuple[str, list[str]]:
 
 
 def _meant(word: str) -> str:
-    """The end of a sentence about a word that is the name of a preset: ' Did you mean "experiment=quickstart"?'"""
+    """The end of a sentence about a preset's name: ' Did you mean "experiment=quickstart"?', or a group's: how its
+    choices are listed.
+    """
     from .config import find
     from .config.names import PRESETS
 
+    if re.fullmatch(r"\w+", word) and (find() / word).is_dir():
+        return f" The choices of the group {word}: python -m grpo_runner --help {word}"
     found = [group for group in PRESETS if re.fullmatch(r"\w+", word) and (find() / group / f"{word}.yaml").is_file()]
     return f' Did you mean "{found[0]}={word}"?' if found else ""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import InputError, nearest
+from .files import json_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 USAGE = """\
 data contamination [OVERRIDE …]   hold the training questions of a run against
                                   its evaluation sets: data=… evaluation=… and
-                                  any other override of a run
+                                  any other override of a run; of each set
+                                  evaluation.questions at most, as in a run
         [--json FILE]             write all matches
 
 same text: the same but for white space, case and marks at its end.
@@ -31,6 +33,11 @@ close: at least half of the question's 8-grams (eight words in a row) are in
 one training question. some 8-grams: at least one, but less than half. 8-grams
 of more than 20 questions of a set are instructions, and do not count.
 Exit code 0, whatever is found; 2 for what you can mend."""
+LEGEND = """\
+questions: evaluation.questions of each set at most, as a run takes them
+same text: but for white space, case and marks at its end
+close: half of its 8-grams (eight words in a row) or more are in one training
+question; some 8-grams: one at least, and less than half"""
 _EXAMPLES, _SHOWN = 3, 160  # matches of a kind, and characters of a question
 
 
@@ -64,7 +71,8 @@ def data(words: Sequence[str], console: Console | None = None) -> int:
 
 
 def questions(config: RunConfig) -> tuple[DataSets, Mapping[str, tuple[Question, ...]]]:
-    """The training set of a run, and all of each set that it is evaluated on: evaluation.sets, or data.eval.
+    """The training set of a run, and what it is evaluated on of each set: evaluation.sets, or data.eval,
+    evaluation.questions of each at most.
 
     Read as a run reads them.
     """
@@ -73,9 +81,8 @@ def questions(config: RunConfig) -> tuple[DataSets, Mapping[str, tuple[Question,
 
     named = config.evaluation.sets
     loaded = load(config.data, config.seed, unreadable, evaluated=not named)
-    if not named:
-        return loaded, {"data.eval": loaded.eval}
-    return loaded, held_out_sets(config.data, named, unreadable)
+    whole = held_out_sets(config.data, named, unreadable) if named else {"data.eval": loaded.eval}
+    return loaded, {name: found[: config.evaluation.questions] for name, found in whole.items()}
 
 
 def _words(words: Sequence[str]) -> tuple[list[str], Path | None]:
@@ -89,10 +96,7 @@ def _words(words: Sequence[str]) -> tuple[list[str], Path | None]:
         if flag == "--json":
             if not equals and not rest:
                 raise InputError("--json needs the name of a file.")
-            file = Path(value if equals else rest.pop(0))
-            if file.is_dir() or not file.parent.is_dir():
-                wrong = "it is a folder" if file.is_dir() else f"there is no folder {file.parent}"
-                raise InputError(f"--json {file}: {wrong}.")
+            file = json_file(value if equals else rest.pop(0))
         elif word.startswith("-"):
             raise InputError(f'data contamination has no "{flag}".{nearest(flag, ["--json", "--help"])}')
         elif not equals and not word.startswith("~"):
@@ -113,6 +117,8 @@ def _at_work(console: Console) -> Iterator[None]:
 
 
 def _show(console: Console, loaded: DataSets, found: Sequence[Overlap]) -> None:
+    from rich.text import Text
+
     from .lessons.show import one_line, put, table
 
     made = table("evaluation set", "questions", "same text", "close", "some 8-grams")
@@ -123,6 +129,7 @@ def _show(console: Console, loaded: DataSets, found: Sequence[Overlap]) -> None:
         console.print(one_line(note), soft_wrap=True)
     console.print(f"{len(loaded.train):,} training questions, sha256 {loaded.digest[:16]}…")
     put(console, made)
+    console.print(Text(LEGEND, style="dim"), soft_wrap=True)
     for one in found:
         for kind, matches in (("same", one.same), ("close", one.close)):
             for match in matches[:_EXAMPLES]:

@@ -69,6 +69,7 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
 
 def no_run(folder: Path) -> str:
     """Why a folder is not that of a run, as a sentence, with the nearest beside it that is one."""
-    why = "no run folder (no config.yaml in it)." if folder.is_dir() else "no run folder (it does not exist)."
+    lacks = "no config.yaml in it" if folder.is_dir() else "it is a file" if folder.exists() else "it does not exist"
+    why = f"no run folder ({lacks})."
     beside = folder.parent.iterdir() if folder.parent.is_dir() else ()
     return why + nearest(folder.name, [one.name for one in beside if (one / "config.yaml").is_file()])

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .errors import MachineError
+from .errors import InputError, MachineError
 
 
 def fsync(path: Path) -> None:
@@ -44,6 +44,17 @@ def write_atomic(path: Path, content: bytes) -> None:
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """`write_atomic` of indented JSON; refuses NaN, which is not JSON."""
     write_atomic(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
+
+
+def json_file(text: str) -> Path:
+    """The file of --json. Raises InputError where nothing can be written there, before any work is done."""
+    file = Path(text)
+    if not text.strip():
+        raise InputError("--json needs the name of a file.")
+    if file.is_dir() or not file.parent.is_dir():
+        wrong = "it is a folder" if file.is_dir() else f"there is no folder {file.parent}"
+        raise InputError(f"--json {file}: {wrong}.")
+    return file
 
 
 @contextmanager

@@ -33,7 +33,11 @@ PAGE = ROOT / "docs" / "plan.md"
 MEMORY = 32 * GB
 WIDTH = 110
 PRESETS = (
-    ("experiment=dr_grpo_oat_zero_7b", "data.train.path=math_lvl3to5_8k.parquet", "beta=0.04"),
+    (
+        "experiment=dr_grpo_oat_zero_7b",
+        "data.train.path=understand-r1-zero/datasets/train/math_lvl3to5_8k/train/data-00000-of-00001.arrow",
+        "beta=0.04",
+    ),
     ("experiment=deepseekmath_grpo", "--success-rate", "0.9"),
     ("experiment=dapo_32b", "--processes", "64"),
     ("experiment=verl_gsm8k_lora_7b", "device=cuda"),

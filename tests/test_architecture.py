@@ -26,6 +26,7 @@ NOUNS = {
     "parallel",
     "sizes",
     "facts",
+    "waiting",
     "grpo_runner",
 }
 ARROWS = {
@@ -53,7 +54,7 @@ ARROWS = {
         "lessons",
         "tracking",
         "train",
-    },  # of lessons only show; of data only the order; of tracking and train only what times two steps
+    },  # of lessons only show; of data the order and a glance at files; of tracking and train only what times two steps
     "preview": {"config", "data", "prompts", "policy", "reward", "tracking", "grading", "lessons"},
     "config": set(),
     "jobs": {"config", "train"},

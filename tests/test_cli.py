@@ -299,6 +299,8 @@ BAD = [
     (["measure"], "Verbs: train, merge"),
     (["--help", "experimnt"], 'Did you mean "experiment"?'),
     (["quickstart"], 'Did you mean "experiment=quickstart"?'),
+    (["experiment", "--help"], "The choices of the group experiment: python -m grpo_runner --help experiment"),
+    (["seed=1", "experiment"], "--help experiment"),
     (["cpu_smoke", "seed=1"], 'Did you mean "debug=cpu_smoke"?'),
     (["seed=1", "dr_grpo"], 'Did you mean "experiment=dr_grpo"?'),
     (["../config"], "Verbs: train, merge"),

@@ -70,6 +70,15 @@ def test_data_eval_is_compared_where_no_set_is_named(words):
     assert {name: len(found) for name, found in contamination.questions(compose(alone))[1].items()} == {"data.eval": 3}
 
 
+def test_as_many_questions_are_compared_as_a_run_evaluates(capsys, words):
+    assert cli.main(["data", "contamination", *words, "evaluation.questions=1"]) == 0
+    said = capsys.readouterr().out
+    counts = {line.split()[0]: line.split()[1] for line in said.splitlines() if line.startswith(("first ", "mine "))}
+    assert counts == {"first": "1", "mine": "1"}
+    for column in ("questions: ", "same text: ", "close: ", "some 8-grams: "):  # each is explained
+        assert column in said
+
+
 def test_a_generators_sets_are_compared_too(capsys):
     assert cli.main(["data", "contamination", "data.train_size=50", "data.eval_size=20"]) == 0
     assert ["data.eval", "20", "0", "0", "0"] in [line.split() for line in capsys.readouterr().out.splitlines()]
@@ -82,6 +91,7 @@ def test_a_generators_sets_are_compared_too(capsys):
         (["contaminaton"], 'Did you mean "contamination"?'),
         (["contamination", "--jsn=x"], 'Did you mean "--json"?'),
         (["contamination", "--json"], "--json needs the name of a file"),
+        (["contamination", "--json="], "--json needs the name of a file"),
         (["contamination", "--json=/no/such/folder/x.json"], "there is no folder"),
         (["contamination", "gsm8k"], '"gsm8k" is not an override'),
         (["contamination", "data=gsm8"], 'Did you mean "gsm8k"?'),

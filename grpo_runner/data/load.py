@@ -103,6 +103,11 @@ def held_out_sets(
     return {name: held_out(config, name, source, known) for name, source in sets.items()}
 
 
+def glance(config: DataConfig, source: SourceConfig, key: str) -> None:
+    """Raise InputError where the beginning of a local file already tells that it cannot be read as `key` asks."""
+    table.glance(source, key, _keys(config, source, key))
+
+
 def digest(questions: Iterable[Question]) -> str:
     """sha256 over a JSON line for each question, `[text, gold, …]`; ids and places have no part in it."""
     told = hashlib.sha256()
@@ -138,14 +143,19 @@ class _Columns:
 
 def _columns(config: DataConfig, source: SourceConfig, key: str, drop: bool) -> _Columns:
     """What to read of a source: its own columns, or those of `data` where it names none."""
+    question = source.question_column or config.question_column
+    answer = source.answer_column or config.answer_column
+    read_gold = golds.reader(config.answer_pattern, "data.answer_pattern", answer, drop)
+    return _Columns(source, key, question, answer, _keys(config, source, key), read_gold, drop)
+
+
+def _keys(config: DataConfig, source: SourceConfig, key: str) -> dict[str, str]:
+    """The columns of a question and its gold, each with the key that names it."""
     question, answer = source.question_column, source.answer_column
-    keys = {
+    return {
         question or config.question_column: f"{key}.question_column" if question else "data.question_column",
         answer or config.answer_column: f"{key}.answer_column" if answer else "data.answer_column",
     }
-    answer = answer or config.answer_column
-    read_gold = golds.reader(config.answer_pattern, "data.answer_pattern", answer, drop)
-    return _Columns(source, key, question or config.question_column, answer, keys, read_gold, drop)
 
 
 def _rows(columns: _Columns, more: Mapping[str, str] | None = None) -> list[table.Row]:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, nearest
 from ..schema import SourceConfig
+from ..waiting import waiting
 
 SUFFIXES = (".jsonl", ".parquet", ".arrow")
 _NAMED = ".jsonl, .parquet or .arrow"
@@ -48,8 +50,26 @@ def read(source: SourceConfig, key: str, columns: Mapping[str, str]) -> list[Row
     return rows
 
 
+def glance(source: SourceConfig, key: str, columns: Mapping[str, str]) -> None:
+    """Raise InputError as `read` would, as far as the beginning of a local file tells; the hub is not asked."""
+    if source.path is None:
+        return
+    path = Path(source.path).expanduser()
+    with _reading(path, f"{key}.path"):
+        rows = next(_jsonl(path, columns), None) if path.suffix == ".jsonl" else _head(path, f"{key}.path", columns)
+    if not rows:
+        raise InputError(f"{key}: {source.path} holds no questions.")
+
+
 def _file(path: Path, key: str, columns: Mapping[str, str]) -> list[Row]:
     """Rows of a local file, by its suffix."""
+    with _reading(path, key):
+        return list(_jsonl(path, columns)) if path.suffix == ".jsonl" else _table(path, key, columns)
+
+
+@contextmanager
+def _reading(path: Path, key: str) -> Iterator[None]:
+    """Raise InputError for a file that is of no kind known here, is not there, or that the disk does not give."""
     if path.suffix not in SUFFIXES:
         raise InputError(
             f'{key}: "{path}" is not a {_NAMED} file.\n'
@@ -59,7 +79,7 @@ def _file(path: Path, key: str, columns: Mapping[str, str]) -> list[Row]:
         if not path.is_file():
             names = [p.name for p in path.parent.iterdir() if p.suffix in SUFFIXES] if path.parent.is_dir() else []
             raise InputError(f'{key}: there is no file "{path}".{nearest(path.name, names)}')
-        return list(_jsonl(path, columns)) if path.suffix == ".jsonl" else _table(path, key, columns)
+        yield
     except OSError as error:
         raise InputError(f'{key}: cannot read "{path}": {error.strerror or error}.') from error
 
@@ -88,6 +108,25 @@ def _jsonl(path: Path, columns: Mapping[str, str]) -> Iterator[Row]:
 
 def _table(path: Path, key: str, columns: Mapping[str, str]) -> list[Row]:
     """Rows of a Parquet or an Arrow file (as `Dataset.save_to_disk` writes); only the needed columns are read."""
+    arrow = path.suffix == ".arrow"
+    with _opened(path, key, columns) as file:
+        table = file.read_all().select(list(columns)) if arrow else file.read(columns=list(columns))
+        rows = table.to_pylist()
+    # save_to_disk calls every file data-00000-of-00001.arrow: its folder tells sets apart
+    return _numbered(rows, path.parent.name if arrow else path.stem, str(path))
+
+
+def _head(path: Path, key: str, columns: Mapping[str, str]) -> int:
+    """How many rows there are, none of them read: of an Arrow file, those of its first batch that has any."""
+    with _opened(path, key, columns) as file:
+        if path.suffix == ".arrow":
+            return next((batch.num_rows for batch in file if batch.num_rows), 0)
+        return int(file.metadata.num_rows)
+
+
+@contextmanager
+def _opened(path: Path, key: str, columns: Mapping[str, str]) -> Iterator[Any]:
+    """A Parquet or an Arrow file that has the columns. Raises InputError, also for what is found while it is read."""
     import pyarrow as pa  # late: most runs read neither
     import pyarrow.parquet as pq
 
@@ -95,13 +134,10 @@ def _table(path: Path, key: str, columns: Mapping[str, str]) -> list[Row]:
     try:
         with pa.ipc.open_stream(pa.memory_map(str(path))) if arrow else pq.ParquetFile(path) as file:
             _require(str(path), (file.schema if arrow else file.schema_arrow).names, columns)
-            table = file.read_all().select(list(columns)) if arrow else file.read(columns=list(columns))
-            rows = table.to_pylist()
+            yield file
     except (pa.ArrowException, UnicodeDecodeError) as error:  # pyarrow itself reads strings that are not UTF-8
         kind = "Arrow" if arrow else "Parquet"
         raise InputError(f'{key}: "{path}" is not a readable {kind} file: {_brief(error)}') from error
-    # save_to_disk calls every file data-00000-of-00001.arrow: its folder tells sets apart
-    return _numbered(rows, path.parent.name if arrow else path.stem, str(path))
 
 
 def _hub(source: SourceConfig, key: str, columns: Mapping[str, str]) -> list[Row]:
@@ -118,7 +154,10 @@ def _hub(source: SourceConfig, key: str, columns: Mapping[str, str]) -> list[Row
     huggingface_hub.utils.disable_progress_bars()
     huggingface_hub.logging.set_verbosity_error()
     try:
-        table = datasets.load_dataset(source.hub_id, source.hub_config, split=source.split, revision=source.revision)
+        with waiting(f"{name} of the Hugging Face hub ({key})"):
+            table = datasets.load_dataset(
+                source.hub_id, source.hub_config, split=source.split, revision=source.revision
+            )
     except Exception as error:  # offline, gated, no such set, config or split: as many types as libraries beneath
         raise InputError(f"{key}: cannot load {name}: {_brief(error)}\n{local}") from error
     _require(str(source.hub_id), table.column_names, columns)

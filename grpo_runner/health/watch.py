@@ -43,12 +43,17 @@ class Watched(Trackers):
         super().start(config, resumed_at)
         for row in jsonl.rows(Path(config.run_dir) / METRICS):  # the local tracker keeps those before `resumed_at`
             self._look(row["step"], row)
+        self._ask(firing(self._rows) if self._rows else {})
 
     def step(self, step: int, metrics: Row) -> None:
         self._rows.append(ordered(step, metrics))  # the very numbers that a later start reads
         found = firing(self._rows)
         super().step(step, {**metrics, **{f"health/{name}": int(name in found) for name in RULES}})
         self._tell(step, found)
+        self._ask(found)
+
+    def _ask(self, found: dict[str, str]) -> None:
+        """A run that was ended and is typed again is at the same step, where the same rules hold: it ends again."""
         self.stopping = {name: told(name, found[name]) for name in self._stop_on if name in found}
 
     def _look(self, step: int, row: Row) -> None:

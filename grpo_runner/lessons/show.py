@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import unicodedata
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -53,6 +55,21 @@ def put(console: Console, made: Table) -> None:
 
 def _whole(console: Console, made: Table) -> int:
     return console.measure(made, options=console.options.update(max_width=_WIDEST)).maximum
+
+
+def hanging(console: Console, head: Text, body: Text) -> None:
+    """`body` behind `head`; what is wrapped stands below its beginning. No word is broken: a file's name that is longer
+    than the room for it goes past the edge, and can be copied.
+    """
+    room, place, breaks, taken = max(console.width - head.cell_len, 1), 0, [], 0
+    for word in re.findall(r"\s*\S+\s*", body.plain):
+        if taken and taken + cell_len(word.rstrip()) > room:
+            breaks.append(place)
+            taken = 0
+        place, taken = place + len(word), taken + cell_len(word)
+    for number, line in enumerate(body.divide(breaks)):
+        line.rstrip()
+        console.print(Text.assemble(" " * head.cell_len if number else head, line), soft_wrap=True)
 
 
 def section(console: Console, title: str, source: str, body: Table) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from .. import advice
+from ..data import glance
+from ..errors import InputError
 from ..schema import RunConfig
 from ..validate import keys
 from . import sets
@@ -223,10 +225,11 @@ def _kl_of_nothing(given: Given) -> Iterator[Bite]:
 def _small_set(given: Given) -> Iterator[Bite]:
     config, rows = given.config, given.rows
     if rows is not None and rows < config.questions_per_step:
+        few = "question is" if rows == 1 else "questions are"
         then = "the run is refused" if config.data.small_set == "error" else "questions repeat within a step"
         yield Bite(
             "questions_per_step",
-            f"{rows:,} questions are fewer than questions_per_step={config.questions_per_step}: {then} "
+            f"{rows:,} {few} fewer than questions_per_step={config.questions_per_step}: {then} "
             f"(data.small_set={config.data.small_set}).",
             "TRL #3204, #4004: steps and epochs not as expected",
         )
@@ -234,14 +237,15 @@ def _small_set(given: Given) -> Iterator[Bite]:
 
 def _no_source(given: Given) -> Iterator[Bite]:
     config, data = given.config, given.config.data
-    for name, source in (("train", data.train), ("eval", data.eval)):
-        held_out = config.evaluation.every > 0 and not config.evaluation.sets
-        if data.kind == "table" and (name == "train" or held_out) and source.path is None and source.hub_id is None:
-            yield Bite(
-                f"data.{name}.path",
-                f"data.{name} has no source yet: give data.{name}.path or data.{name}.hub_id.",
-                "this package: a run without it is refused",
-            )
+    for key, source in sets.sources(config).items():
+        if source.path is None and source.hub_id is None:
+            said = f"{key} has no source yet: give {key}.path or {key}.hub_id."
+            yield Bite(f"{key}.path", said, "this package: a run without it is refused")
+            continue
+        try:
+            glance(data, source, key)
+        except InputError as error:
+            yield Bite(f"{key}.path", " ".join(str(error).split()), "this package: the run would be refused")
 
 
 def _trained_on_the_test(given: Given) -> Iterator[Bite]:

@@ -13,8 +13,9 @@ from ..schema import RunConfig
 from ..validate import NUMERIC_GROUPS
 from . import devices, models, speed
 from .bites import Bite, bites
+from .departs import leaves
 from .happens import Happens, happens
-from .what import What, what
+from .what import Typed, What, what
 from .words import Asked
 
 
@@ -109,7 +110,7 @@ def make(asked: Asked, memory: int | None = None, remembered: bool = True) -> Ma
                 short[place.name] = Shortage(*devices.to_fit(config, model.sizes, place, prompt, asked.processes))
     counts = happens(config, asked.success)
     facts, own = of_preset(preset) if preset else (), _typed(asked.overrides)
-    told = what(config, preset, plain, facts, own)
+    told = what(config, preset, plain, facts, Typed(own, _chosen(preset, plain, asked)))
     measured = speed.known(config) if remembered else None
     return Made(
         command=" ".join(["python -m grpo_runner", *(["-m"] if asked.sweep else []), *asked.overrides]),
@@ -128,18 +129,39 @@ def make(asked: Asked, memory: int | None = None, remembered: bool = True) -> Ma
     )
 
 
-def _preset(overrides: Sequence[str]) -> str:
-    """The experiment that is named; '' for none."""
-    named = [word.partition("=")[2] for word in overrides if word.partition("=")[0] == "experiment"]
-    return named[-1] if named and named[-1] != "null" else ""
+def _preset(overrides: Sequence[str], group: str = "experiment") -> str:
+    """The experiment that is named, of several that are swept the first; '' for none."""
+    named = [word.partition("=")[2] for word in overrides if word.partition("=")[0].lstrip("+") == group]
+    first = named[-1].strip("'\"").split(",")[0].strip() if named else ""
+    return first if first != "null" else ""
 
 
 def _preset_alone(preset: str, asked: Asked, config: RunConfig) -> RunConfig | None:
     """The preset without the user's overrides; None without one."""
     if not preset:
         return None
-    own = Asked(overrides=(f"experiment={preset}", *(o for o in asked.overrides if o.startswith("hydra.searchpath"))))
+    own = _alone(preset, asked)
     return config if own.overrides == asked.overrides else composed(own)[0]
+
+
+def _alone(preset: str, asked: Asked, *more: str) -> Asked:
+    return Asked((f"experiment={preset}", *more, *(o for o in asked.overrides if o.startswith("hydra.searchpath"))))
+
+
+def _chosen(preset: str, plain: RunConfig | None, asked: Asked) -> dict[str, frozenset[str]]:
+    """{`model=tiny`: the keys of that group}, of all groups whose choice was typed beside a preset, and of debug."""
+    if plain is None:
+        return {}
+    before, found = leaves(asdict(plain)), {}
+    for word in asked.overrides:
+        group, _, name = word.partition("=")
+        keys = frozenset(key for key in before if key.startswith(f"{group}."))
+        if keys and not (group in NUMERIC_GROUPS and isinstance(typed(name), int | float)):
+            found[word] = keys
+    if debug := _preset(asked.overrides, "debug"):
+        after = leaves(asdict(composed(_alone(preset, asked, f"debug={debug}"))[0]))
+        found[f"debug={debug}"] = frozenset(key for key in after if after[key] != before.get(key))
+    return found
 
 
 def _stated(facts: Sequence[Fact]) -> list[str]:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..lessons.show import clean
+from ..lessons.show import clean, hanging
 from .devices import Needs
 from .happens import Happens
 from .made import Made
@@ -44,19 +44,18 @@ def _what(console: Console, told: What) -> None:
     console.print(Text(told.formula, style="cyan"))
     console.print(Text(f"  {told.symbols}", style="dim"))
     console.print()
-    grid = Table(box=None, header_style="dim", padding=(0, 2, 0, 0), pad_edge=False)
-    for name in ("switch", "value", "from"):
-        grid.add_column(name, no_wrap=name == "switch", overflow="fold")
+    rows = [("switch", "value"), *((switch.key, clean(switch.value)) for switch in told.switches)]
+    widths = [max(len(row[place]) for row in rows) + 2 for place in (0, 1)]
+    console.print(Text(f"{'switch':{widths[0]}}{'value':{widths[1]}}from", style="dim"))
     above, repeated = "", False
     for switch in told.switches:
-        style = "yellow" if switch.source.startswith("typed") else "dim"
         document, colon, place = switch.source.partition(": ")
         again = bool(colon) and document == above
         source = f"″ {place}" if again else switch.source
         repeated |= again
         above = document
-        grid.add_row(switch.key, clean(switch.value), Text(clean(source), style=style))
-    console.print(grid)
+        head = Text(f"{switch.key:{widths[0]}}{clean(switch.value):{widths[1]}}")
+        hanging(console, head, Text(clean(source), style="yellow" if switch.typed else "dim"))
     if repeated:
         console.print(Text("″: the same document as in the row above", style="dim"))
     _list(console, f"Departs from experiment={told.preset}", told.departures)
@@ -70,23 +69,17 @@ def _list(console: Console, title: str, lines: Iterable[str]) -> None:
     console.print()
     console.print(Text(title, style="yellow"))
     for line in lines:
-        console.print(_item(Text(clean(line))))
+        _item(console, Text(clean(line)))
 
 
-def _item(text: Text) -> Table:
-    """A line after a mark; what is wrapped stands below its beginning."""
-    grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_row("-", text)
-    return grid
+def _item(console: Console, text: Text) -> None:
+    hanging(console, Text("- "), text)
 
 
 def _rows(console: Console, rows: dict[str, str]) -> None:
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(no_wrap=True, style="dim")
-    grid.add_column(overflow="fold")
+    width = max(map(len, rows)) + 2
     for name, value in rows.items():
-        grid.add_row(name, Text(clean(value)))
-    console.print(grid)
+        hanging(console, Text(f"{name:{width}}", style="dim"), Text(clean(value)))
 
 
 # --- what happens
@@ -149,7 +142,7 @@ def _needs(console: Console, made: Made) -> None:
         console.print(Text(said, style="dim"))
         console.print(_parts(made.needs, size))
         for line in _shortages(made):
-            console.print(_item(Text(line, style="yellow")))
+            _item(console, Text(line, style="yellow"))
     else:
         console.print(Text(f"Memory: not worked out: {clean(model.why)}.", style="yellow"))
     console.print(Text(_time(made)))
@@ -280,4 +273,4 @@ def _bites(console: Console, made: Made) -> None:
     for bite in made.bites:
         key = f"  [{bite.key}] " if bite.key else "  "
         source = f"{bite.source}; as published" if bite.published else bite.source
-        console.print(_item(Text.assemble(clean(bite.text), (key, "cyan"), (source, "dim"))))
+        _item(console, Text.assemble(clean(bite.text), (key, "cyan"), (source, "dim")))

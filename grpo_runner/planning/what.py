@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 
 from ..facts import Fact
 from ..method import method_name, placed
 from ..objectives import budget_of
 from ..schema import RunConfig
 from ..validate import shown, shown_key
-
-# of these a difference says nothing of what is computed
-_ASIDE = ("run_dir", "run_name", "sweep_name", "tracking", "checkpoint", "device", "health")
-_SAME_NUMBERS = ("model.gradient_checkpointing", "optim.microbatch_tokens", "rollout.batch_rows", "reward.workers")
+from .departs import conventions, departures, leaves
 
 
 @dataclass(frozen=True)
 class Switch:
-    """One key that makes the method what it is. source: who says so, in words."""
+    """One key that makes the method what it is. source: who says so, in words; typed: whether the user does."""
 
     key: str
     value: str
     source: str
+    typed: bool = False
+
+
+@dataclass(frozen=True)
+class Typed:
+    """What the user typed. keys: keys and groups, presets aside; chosen: {a choice as typed: the keys that it sets}, of
+    groups and of `debug=`.
+    """
+
+    keys: Sequence[str] = ()
+    chosen: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def says(self, key: str) -> str:
+        """In a word, what set the key: "typed", `debug=NAME`, or "" where something else did."""
+        if any(key == word or key.startswith(f"{word}.") for word in self.keys):  # the key, or its group
+            return "typed"
+        return next((words for words, keys in self.chosen.items() if key in keys), "")
 
 
 @dataclass(frozen=True)
@@ -49,10 +61,10 @@ def what(
     preset: str = "",
     plain: RunConfig | None = None,
     facts: Iterable[Fact] = (),
-    typed: Sequence[str] = (),
+    typed: Typed | None = None,
 ) -> What:
-    """plain: the preset without the user's overrides; facts: its rows of docs/facts.csv; typed: the keys typed."""
-    known = {fact.key: fact for fact in facts}
+    """plain: the preset without the user's overrides; facts: its rows of docs/facts.csv."""
+    known, typed = {fact.key: fact for fact in facts}, typed or Typed()
     return What(
         preset=preset,
         method=method_name(config),
@@ -60,7 +72,7 @@ def what(
         formula=formula(config),
         symbols=symbols(config),
         switches=tuple(_switches(config, preset, plain, known, typed)),
-        departures=tuple(departures(config, plain, known)) if plain is not None else (),
+        departures=tuple(departures(config, plain, known, typed.chosen)) if plain is not None else (),
         conventions=tuple(conventions(config, known, twin=preset.endswith("_lora"))),
     )
 
@@ -172,20 +184,21 @@ def _reward(config: RunConfig) -> str:
 
 
 def _switches(
-    config: RunConfig, preset: str, plain: RunConfig | None, known: dict[str, Fact], typed: Sequence[str]
+    config: RunConfig, preset: str, plain: RunConfig | None, known: dict[str, Fact], typed: Typed
 ) -> Iterator[Switch]:
-    values, before = _leaves(asdict(config)), _leaves(asdict(plain)) if plain is not None else {}
+    values, before = leaves(asdict(config)), leaves(asdict(plain)) if plain is not None else {}
     for key in _shown_keys(config):
-        fact, value = known.get(key), values[key]
+        fact, value, said = known.get(key), values[key], typed.says(key)
         if plain is not None and before.get(key) != value:
-            source = f"typed; experiment={preset} has {shown(before.get(key))}"
-        elif any(key == word or key.startswith(f"{word}.") for word in typed):  # the key, or its group
-            source = "typed"
+            source = f"{said or 'follows from what was typed'}; experiment={preset} has {shown(before.get(key))}"
+        elif said:
+            source = said
         elif fact is not None:
             source = fact.source if fact.kind == "stated" else f"{fact.source} ({fact.kind})"
         else:
             source = f"as in experiment={preset}" if preset else "default"
-        yield Switch(shown_key(key), shown(value), source)
+        changed = bool(said) or (plain is not None and before.get(key) != value)
+        yield Switch(shown_key(key), shown(value), source, changed)
 
 
 def _shown_keys(config: RunConfig) -> list[str]:
@@ -222,77 +235,3 @@ def _shown_keys(config: RunConfig) -> list[str]:
         "lora.rank": config.lora.enabled,
     }
     return [key for key, has in wanted.items() if has]
-
-
-# --- what departs
-
-
-def departures(config: RunConfig, plain: RunConfig, known: dict[str, Fact]) -> Iterator[str]:
-    """One sentence for each key in which the run differs from the named preset."""
-    before, after = _leaves(asdict(plain)), _leaves(asdict(config))
-    for key in [*after, *(key for key in before if key not in after)]:
-        old, new = before.get(key), after.get(key)
-        if old == new or key.split(".")[0] in _ASIDE or key in _SAME_NUMBERS or _left_to_the_user(key, before):
-            continue
-        fact = known.get(key)
-        if fact is None:
-            tail = ""
-        elif fact.kind == "our choice":
-            tail = ": our choice in the preset"
-        else:
-            tail = f": no longer the paper's ({fact.source})"
-        yield f"{shown_key(key)} {shown(old)} → {shown(new)}{tail}"
-
-
-def _left_to_the_user(key: str, before: dict[str, Any]) -> bool:
-    """Whether it says where questions are, in a preset that cannot know that."""
-    source, _, name = key.rpartition(".")
-    empty = before.get(f"{source}.path") is None and before.get(f"{source}.hub_id") is None
-    return source in ("data.train", "data.eval") and name in ("path", "hub_id") and empty
-
-
-def conventions(config: RunConfig, known: dict[str, Fact], twin: bool = False) -> Iterator[str]:
-    """Where the run follows a library, or is a twin of ours, and not the formula of the papers. twin: of a preset."""
-    advantage, rollout, size = config.advantage, config.rollout, config.group_size.value
-    if advantage.scale != "none" and advantage.ddof == 1 and size > 1:
-        factor = math.sqrt((size - 1) / size)
-        yield (
-            f"advantage.ddof=1: the std divides by G − 1, as TRL, verl and oat have it (advantages × {factor:.3f} at "
-            f"G = {size}). The papers write std alone; their worked examples divide by G."
-        )
-    if advantage.scale != "none" and advantage.eps > 0:
-        yield f"advantage.eps={advantage.eps:g} is added to the std, as libraries do; the papers' formula has none."
-    if config.clip.dual is not None:
-        yield f"clip.dual={config.clip.dual:g}: verl's bound for answers pushed down; the papers' objective has none."
-    if rollout.importance != "none":
-        cap = "" if rollout.importance_cap is None else f", cut at {rollout.importance_cap:g}"
-        yield (
-            f"rollout.importance={rollout.importance}{cap}: weighs by trainer over engine (oat since August 2025); the "
-            "papers' objective has none."
-        )
-    if config.loss_norm.kind == "token_mean":
-        yield (
-            "loss_norm.kind=token_mean: the mean over all tokens of the optimizer step, as in DAPO's code and verl's "
-            "default. DAPO's eq. 8 as printed takes each group's; GRPO's eq. 3 each answer's."
-        )
-    if config.loss_norm.kind == "constant" and config.clip.kind == "token" and advantage.scale == "none":
-        yield (
-            f"loss_norm.kind=constant: over {budget_of(config):g} tokens for each answer, as in Dr. GRPO's Listing 1 "
-            "and code. Its equation has no such constant, which is one of the gradient's size alone."
-        )
-    full = known.get("lora.enabled")
-    if config.lora.enabled and (twin or (full is not None and full.value == "false")):
-        ours = "; this twin is ours" if twin else ""
-        yield f"lora.rank={config.lora.rank}: an adapter, where the source trains all weights{ours}."
-
-
-def _leaves(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{dotted key: value}; a mapping whose names are the user's own, such as reward.parts, is one value."""
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        key = f"{prefix}{name}"
-        if isinstance(value, dict) and key not in ("reward.parts", "evaluation.sets"):
-            found |= _leaves(value, f"{key}.")
-        else:
-            found[key] = value
-    return found

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import InputError, nearest
+from ..files import json_file
 
 USAGE = """\
 plan [GROUP=CHOICE …] [KEY=VALUE …]   what this run is, what will happen, what it needs, what will bite; loads nothing
@@ -75,7 +76,7 @@ FLAGS = {
     "--prompt-tokens": _Flag("prompt", _count, "a whole number of at least 1"),
     "--processes": _Flag("processes", _count, "a whole number of at least 1"),
     "--price": _Flag("price", _price, "a number above 0"),
-    "--json": _Flag("json", Path, "a file"),
+    "--json": _Flag("json", json_file, "a file"),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from torch import nn
 from ..errors import InputError
 from ..schema import LoraConfig, ModelConfig
 from ..validate import shown
+from ..waiting import waiting
 
 EMBEDDED = Path(__file__).parent / "embedded"
 
@@ -109,8 +111,10 @@ def _nf4(device: torch.device, dtype: torch.dtype) -> Any:
 def _load(cls: Any, config: ModelConfig, part: str, **options: Any) -> Any:
     """`cls.from_pretrained` with the causes a user can mend told in two lines. part: what of the model, for them."""
     where = locate(config.path)
+    from_hub = not Path(where).is_dir()
     try:
-        return cls.from_pretrained(where, revision=config.revision, **options)
+        with waiting(f"model.path={config.path}{part} from the Hugging Face hub") if from_hub else nullcontext():
+            return cls.from_pretrained(where, revision=config.revision, **options)
     except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(

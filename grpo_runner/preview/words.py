@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputError, nearest
+from ..files import json_file
 
 USAGE = """\
 prompt [OVERRIDE …]                   the prompts of a run (experiment=…, model=…, data=…, prompt=…): rendered,
@@ -53,7 +54,9 @@ def read(words: Sequence[str]) -> Wanted | None:
             overrides.append(word)
         else:
             raise InputError(f'"{word}" is not an override: write key=value. All that prompt takes: prompt --help')
-    return Wanted(tuple(overrides), _count(flags.get("--n", "3")), Path(flags["--json"]) if "--json" in flags else None)
+    return Wanted(
+        tuple(overrides), _count(flags.get("--n", "3")), json_file(flags["--json"]) if "--json" in flags else None
+    )
 
 
 def _count(text: str) -> int:

@@ -5,6 +5,7 @@ Answers are kept as they come, so that the same command goes on where it stopped
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -40,7 +41,7 @@ def evaluate(words: Sequence[str], console: Console | None = None) -> int:
 
 
 def _evaluate(wanted: Wanted, console: Console) -> None:
-    from ..errors import Interrupted
+    from ..errors import InputError, Interrupted
     from ..files import write_atomic
     from ..grading.progress import bar
     from ..tracking import quiet_libraries
@@ -55,14 +56,22 @@ def _evaluate(wanted: Wanted, console: Console) -> None:
     config = found[0].config
     others = policies(wanted.also, config)
     folder = wanted.output or Path("outputs") / "evaluations" / _folder_name(wanted)
+    if (folder / "config.yaml").exists() or (folder / "metrics.jsonl").exists():
+        raise InputError(
+            f"--output {folder}: there is a run in this folder, and its questions.parquet would be overwritten.\n"
+            f"Give another, such as --output {folder / 'evaluation'}"
+        )
     quiet_libraries()
     from .runner import answer_all, questions_of
+    from .training import trained_on
 
     sets, sizes = questions_of(config)
     with _locked(folder):
         total = len(found) * sum(map(len, sets.values()))
         try:
             with bar(total, "evaluating", "answers") as shown:
+                for note in trained_on(found, sets):
+                    shown.say(f"note: {note}")
                 answered = list(answer_all(found, sets, folder / ANSWERS, shown))
         except KeyboardInterrupt:
             raise Interrupted(f"Stopped; the answers so far are in {folder}.\nThe same command goes on.") from None
@@ -78,11 +87,17 @@ def _evaluate(wanted: Wanted, console: Console) -> None:
 
 
 def _folder_name(wanted: Wanted) -> str:
-    """After the command, so that the same command finds the same folder; steps, graders and so on are not in it."""
+    """After the command, so that the same command finds the same folder, and another choice of policies another one.
+
+    What is done with the same answers, graders and published figures, is not in it. Runs are told apart by where they
+    are: those of two sweeps may have one name.
+    """
     from ..config import label
 
-    runs = "+".join(folder.name for folder in wanted.adapters)
-    return label([*wanted.overrides, *([f"adapter={runs}"] if runs else [])])
+    runs = "+".join(os.path.relpath(folder).removeprefix("outputs/") for folder in wanted.adapters)
+    steps = ",".join(map(str, wanted.steps))
+    parts = {"adapter": runs, "base": "yes" if wanted.base else "", "checkpoints": steps}  # no keys of a run
+    return label([*wanted.overrides, *(f"{key}={value}" for key, value in parts.items() if value)])
 
 
 @contextmanager

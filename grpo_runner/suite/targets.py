@@ -64,12 +64,11 @@ def _without_adapter(config: RunConfig) -> Target:
 
 
 def _config_of(folder: Path, overrides: Sequence[str]) -> RunConfig:
-    """A run's settings with the overrides in them. A run's adapter/ stands for the run."""
-    run = folder.parent if folder.name in ("adapter", "model") and not (folder / "config.yaml").is_file() else folder
-    if not (run / "config.yaml").is_file():
+    """A run's settings with the overrides in them."""
+    if not (folder / "config.yaml").is_file():
         more = f"\nA lone adapter: model=… lora.adapter={folder}" if (folder / "adapter_config.json").is_file() else ""
         raise InputError(f"adapter={folder}: {no_run(folder)}{more}")
-    return composing.compose_over(validate.load(run / "config.yaml"), overrides)
+    return composing.compose_over(validate.load(folder / "config.yaml"), overrides)
 
 
 def _of_run(config: RunConfig, name: str, steps: Sequence[int | str]) -> list[Target]:

@@ -17,7 +17,8 @@ evaluate adapter=RUN_FOLDER … [KEY=VALUE …]     what a run has trained; seve
          [--base]                               first, the model before training (or without its lora.adapter)
          [--also reward=PRESET,…]               grade the same answers by other conf/reward presets beside the own
          [--against NAME …]                     published figures of docs/facts.csv beside ours
-         [--output FOLDER]                      left out: outputs/evaluations/NAME, by the command
+         [--output FOLDER]                      left out: outputs/evaluations/NAME, by the command: each choice of
+                                                policies its own; in one folder, answers are not asked for twice
 
 What is asked stands in the group evaluation: evaluation=dr_grpo_suite, math500, gsm8k_test, aime, or sets of your own
 (+evaluation.sets.NAME.path=FILE); how often and how, in evaluation.samples, .greedy, .temperature, .top_p, .questions,
@@ -59,6 +60,9 @@ def read(words: Sequence[str]) -> Wanted | None:
             raise InputError(f'"{word}" is no run folder and no override such as model=tiny. All: evaluate --help')
     if "--steps" in flags and not adapters:
         raise InputError("--steps goes with adapter=RUN_FOLDER: only a run has steps.")
+    if not flags.get("--output", ["."])[0].strip():
+        raise InputError("--output needs the name of a folder.")
+    adapters = [run_of(folder) for folder in adapters]
     for folder in {folder for folder in adapters if adapters.count(folder) > 1}:
         raise InputError(f"adapter={folder} is given twice.")
     return Wanted(
@@ -70,6 +74,12 @@ def read(words: Sequence[str]) -> Wanted | None:
         against=tuple(flags.get("--against", ())),
         output=Path(flags["--output"][0]) if "--output" in flags else None,
     )
+
+
+def run_of(folder: Path) -> Path:
+    """A run's folder; its adapter/ or model/ stands for the run."""
+    inside = folder.name in ("adapter", "model") and not (folder / "config.yaml").is_file()
+    return folder.parent if inside and (folder.parent / "config.yaml").is_file() else folder
 
 
 def _sorted(words: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:

@@ -17,6 +17,8 @@ from .probing import probe_step
 
 def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
     """Make the steps from `start` on; gives the next step to make: config.steps unless a stop was asked for."""
+    if start < run.config.steps and stop_asked():  # by a rule that holds at the step before
+        return start
     config, size, trainer = run.config, run.config.group_size.value, run.trainer
     advantage, norm, optim = config.advantage, config.loss_norm, config.optim
     budget = budget_of(config)

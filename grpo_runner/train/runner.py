@@ -134,8 +134,8 @@ def _unhealthy(path: Path, step: int, held: dict[str, str]) -> str:
         [
             f"health.stop_on={shown(list(held))}: stopped after step {step}.",
             *found,
-            f"What was done is saved in {path}. The same command goes on from there, and stops again where a rule",
-            "still holds: leave it out of health.stop_on to go on all the same.",
+            f"What was done is saved in {path}. The same command stops here again:",
+            "leave the rule out of health.stop_on to go on all the same.",
         ]
     )
 

@@ -24,13 +24,16 @@ def gpu_memory() -> int | None:
 
 
 def without_source(bites: list[dict[str, Any]], preset: str) -> list[str]:
-    """What to do where the plan says that there are no questions to train on; none where there are."""
-    if not any(bite["key"] == "data.train.path" for bite in bites):
+    """What to do where the plan says that questions have no source, or one that cannot be read; none where they can."""
+    paths = [bite for bite in bites if bite["key"].endswith(".path") and bite["key"] != "model.path"]
+    if not paths:
         return []
-    return [
-        "The questions to train on come from a file here: data.train.path=FILE goes behind the script's name.",
-        f"Which file: conf/experiment/{preset}.yaml and the comments of its conf/data file.",
-    ]
+    key, text = paths[0]["key"], paths[0]["text"]
+    if key == "data.train.path" and "has no source" in text:
+        text = "The questions to train on come from a file here: data.train.path=FILE goes behind the script's name."
+    else:
+        text = f"{text}\nA file that can be read: {key}=FILE goes behind the script's name."
+    return [*text.split("\n"), f"Which file: conf/experiment/{preset}.yaml and the comments of its conf/data file."]
 
 
 def too_small(needs: dict[str, Any], memory: int | None) -> list[str]:
@@ -50,9 +53,9 @@ def too_small(needs: dict[str, Any], memory: int | None) -> list[str]:
     if most <= there:
         return []
     told = [f"Needs up to {most / 1e9:.0f} GB on each {kind}, and there are {there / 1e9:.0f} (see the plan above)."]
-    if first := device["first_key"]:
-        enough = "enough" if first["fits"] else "not enough by itself"
-        told.append(f"First change: {first['words']} ({enough}). It goes behind the script's name.")
+    if (change := device["change"]) and change["changes"]:
+        enough = "enough" if change["fits"] else "not enough yet"
+        told.append(f"Change: {' '.join(change['changes'])} ({enough}). It goes behind the script's name.")
     return told
 
 

@@ -73,13 +73,13 @@ def test_it_ends_the_run_only_where_that_is_asked_for_and_goes_on_typed_again(wh
     assert (folder / "checkpoints" / "step_000020" / "MANIFEST.json").exists() and (folder / "adapter").exists()
     assert not (folder / "DONE").exists() and not (folder / "summary.json").exists()
     assert len(rows(folder)) == 20 and out.count("health, truncation") == 1
-    # again, from Python: one step more, where the rule still holds; it was told before
-    with pytest.raises(Unhealthy, match="stopped after step 20") as raised:
+    # again, from Python: it ends where it was, and makes no step; the rule was told before
+    with pytest.raises(Unhealthy, match="stopped after step 19") as raised:
         run(load(folder / "config.yaml"))
     assert raised.value.exit_code == 5
     out = capsys.readouterr().out
     assert "going on from step 20" in out and "health, truncation" not in out
-    assert len(rows(folder)) == 21
+    assert len(rows(folder)) == 20
     # without the key it goes on to the end, and is the run that was never stopped
     assert run(changed(load(folder / "config.yaml"), health__stop_on=())).status == "done"
     assert "health, truncation" not in capsys.readouterr().out

@@ -91,12 +91,12 @@ def test_it_asks_to_stop_where_a_named_rule_holds_and_only_there(go):
     assert list(watched.stopping) == ["kl_runaway"] and "3 nats a token" in watched.stopping["kl_runaway"]
 
 
-def test_a_start_alone_does_not_ask_to_stop(go, tmp_path):
-    """A run that was ended by a rule and is typed again makes a step before it may end again."""
+def test_a_start_asks_to_stop_where_the_last_step_did(go, tmp_path):
+    """A run that was ended by a rule, or killed before it could end, is typed again: it makes no step more."""
     notes, _ = go(0, 30, ("truncation",))
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in notes.rows))
-    assert go(30, 30, ("truncation",))[1].stopping == {}
-    assert set(go(30, 31, ("truncation",))[1].stopping) == {"truncation"}
+    assert set(go(30, 30, ("truncation",))[1].stopping) == {"truncation"}
+    assert go(30, 30, ("grader",))[1].stopping == {} == go(30, 30)[1].stopping
 
 
 def test_the_series_is_what_was_meant():

@@ -257,9 +257,9 @@ CUT = ["steps=24", "max_new_tokens=3", "questions_per_step=2", "group_size=2", "
 
 def test_a_health_rule_is_told_by_the_first_and_ends_both(start, tmp_path):
     words = [*CUT, "tracking.completions_every=0", "health.stop_on=[truncation]"]
-    for step in (19, 20):  # typed again, it makes one step more
+    for again in (False, True):  # typed again, it makes no step more
         codes, said = start(tmp_path / "run", 2, *words)
         assert codes == [5, 5], said
-        assert f"stopped after step {step}" in said[0] and said[1] == "" and "Traceback" not in said[0]
-        assert said[0].count("health, truncation at step 19") == (step == 19)
-    assert [row["health/truncation"] for row in rows(tmp_path / "run", "metrics.jsonl")] == [0] * 19 + [1, 1]
+        assert "stopped after step 19" in said[0] and said[1] == "" and "Traceback" not in said[0]
+        assert said[0].count("health, truncation at step 19") == (not again)
+    assert [row["health/truncation"] for row in rows(tmp_path / "run", "metrics.jsonl")] == [0] * 19 + [1]

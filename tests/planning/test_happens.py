@@ -11,7 +11,10 @@ from grpo_runner.config import compose
 from grpo_runner.planning.happens import happens, no_variance
 from grpo_runner.planning.speed import Speed, estimate
 
-OAT = ["experiment=dr_grpo_oat_zero_7b", "data.train.path=math_lvl3to5_8k.parquet"]
+OAT = [
+    "experiment=dr_grpo_oat_zero_7b",
+    "data.train.path=understand-r1-zero/datasets/train/math_lvl3to5_8k/train/data-00000-of-00001.arrow",
+]
 
 
 def test_oat_zero_7b_by_hand():

@@ -37,7 +37,11 @@ def shown(*words, width=200):
 
 
 def test_the_screen_of_oat_zero_with_a_kl_term():
-    text = shown("experiment=dr_grpo_oat_zero_7b", "data.train.path=math_lvl3to5_8k.parquet", "beta=0.04")
+    text = shown(
+        "experiment=dr_grpo_oat_zero_7b",
+        "data.train.path=understand-r1-zero/datasets/train/math_lvl3to5_8k/train/data-00000-of-00001.arrow",
+        "beta=0.04",
+    )
     for title in ("What it is", "What happens", "What it needs", "What will bite"):
         assert f"\n{title}\n" in text
     assert "Dr. GRPO and a KL term" in text and "1/(128·3000)" in text and "− 0.04 (ρ − log ρ − 1)" in text
@@ -46,7 +50,10 @@ def test_the_screen_of_oat_zero_with_a_kl_term():
     assert [line.split()[2] for line in text.splitlines() if line.startswith("beta.estimator")] == ["as"]
     assert "307,200" in text and "2,400, of 128 responses each" in text and "8,523" in text
     assert "7.62 billion parameters" in text and " 80 GB" in text and "not measured on this machine" in text
-    plain = shown("experiment=dr_grpo_oat_zero_7b", "data.train.path=math_lvl3to5_8k.parquet")
+    plain = shown(
+        "experiment=dr_grpo_oat_zero_7b",
+        "data.train.path=understand-r1-zero/datasets/train/math_lvl3to5_8k/train/data-00000-of-00001.arrow",
+    )
     assert "Departs" not in plain and "beta.estimator" not in plain  # where the questions are is for the user to say
 
 
@@ -54,6 +61,8 @@ def test_a_sweep_is_planned_by_its_first_run_and_counted():
     text = shown("experiment=grpo_vs_dr_grpo")
     assert "A sweep of 24 runs" in text and "GRPO without its KL term" in text and "Departs" not in text
     assert "A sweep of 3 runs" in shown("-m", "seed=0,1,2")
+    presets = shown("-m", "experiment=dr_grpo,grpo", "group_size=2,3")
+    assert "A sweep of 4 runs" in presets and "Departs from experiment=dr_grpo\n- group_size 8 → 2" in presets
     assert "sweep" not in shown("seed=1").lower()
 
 
@@ -74,6 +83,48 @@ def test_what_a_user_types_is_printed_as_it_is():
     assert "[bold]x.jsonl" in text and "\u202e" not in text and "\\u202e" in text
 
 
+def test_what_a_debug_preset_sets_is_not_called_typed():
+    text = shown("experiment=dr_grpo_oat_zero_7b", "model=tiny", "max_new_tokens=32", "debug=cpu_smoke")
+    rows = {line.split()[0]: line for line in text.splitlines() if line.startswith(("group_size", "loss_norm.div"))}
+    assert "debug=cpu_smoke; experiment=dr_grpo_oat_zero_7b has 8" in rows["group_size"]
+    assert "follows from what was typed" in rows["loss_norm.divisor"]
+    (line,) = (line for line in text.splitlines() if line.startswith("- debug=cpu_smoke: "))
+    assert "group_size" in line and "questions_per_step" in line
+    assert not any(line.startswith("- questions_per_step") for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    "name, content, told",
+    [
+        ("junk.jsonl", b"junk\n", "not JSON"),
+        ("empty.jsonl", b"", "holds no questions"),
+        ("other.jsonl", b'{"prompt": "1+1", "answer": "2"}\n', 'no column "question" (data.question_column)'),
+        ("junk.parquet", b"junk" * 9, "not a readable Parquet file"),
+        ("junk.arrow", b"junk" * 9, "not a readable Arrow file"),
+        ("rows.csv", b"question,answer\n", "is not a .jsonl, .parquet or .arrow file"),
+        ("not_there.parquet", None, "there is no file"),
+    ],
+)
+def test_a_file_that_a_run_would_refuse_is_told(tmp_path, name, content, told):
+    file, good = tmp_path / name, tmp_path / "good.jsonl"
+    good.write_text('{"question": "1+1", "answer": "2"}\n')
+    if content is not None:
+        file.write_bytes(content)
+    for key, other in (("data.train.path", "data.eval.path"), ("data.eval.path", "data.train.path")):
+        text = " ".join(shown("data=jsonl", f"{key}={file}", f"{other}={good}").split())
+        assert told in text and f"[{key}]" in text and f"[{other}]" not in text
+    text = shown(f"+evaluation.sets.mine.path={file}", "data=arithmetic")
+    assert "[evaluation.sets.mine.path]" in text
+
+
+def test_a_files_name_is_never_broken():
+    path = "understand-r1-zero/datasets/train/math_lvl3to5_8k/train/data-00000-of-00001.arrow"
+    for width in (40, 80, 100):
+        lines = shown("data=jsonl", f"data.train.path={path}", "data.eval.path=x.jsonl", width=width).splitlines()
+        assert sum(path in line for line in lines) >= 3  # the command, the questions, what will bite
+        assert not any(path[:30] in line and path not in line for line in lines)
+
+
 def test_a_model_that_is_not_known_is_told_and_the_rest_is_there():
     text = shown("model.path=some/model", "prompt=none", "max_new_tokens=512")
     assert "not worked out" in text and "models.json" in text and "What will bite" in text
@@ -87,6 +138,9 @@ def test_a_model_that_is_not_known_is_told_and_the_rest_is_there():
         (["--success-rate"], "wants a share"),
         (["--processes", "0"], "at least 1"),
         (["--price", "nan"], "a number above 0"),
+        (["--json", ""], "--json needs the name of a file"),
+        (["--json", "."], "it is a folder"),
+        (["--json", "no/such/plan.json"], "there is no folder no/such"),
         (["quickstart"], 'Did you mean "experiment=quickstart"?'),
         (["seed=0,1"], "Add -m"),
         (["advantage=drgrpo"], 'Did you mean "dr_grpo"?'),

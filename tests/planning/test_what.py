@@ -7,7 +7,8 @@ import pytest
 from grpo_runner.config import compose
 from grpo_runner.facts import Fact
 from grpo_runner.planning import what as module
-from grpo_runner.planning.what import conventions, departures, formula, halves, what
+from grpo_runner.planning.departs import conventions, departures
+from grpo_runner.planning.what import Typed, formula, halves, what
 
 OAT = "experiment=dr_grpo_oat_zero_7b"
 FORMULAS = {
@@ -61,7 +62,7 @@ def test_one_bias_removed_is_half_of_dr_grpo():
 FACTS = {
     fact.key: fact
     for fact in (
-        Fact("p", "beta.value", "0", "Dr. GRPO, Table 6", "stated"),
+        Fact("p", "beta.value", "0", "Dr. GRPO (arXiv 2503.20783) Table 6", "stated"),
         Fact("p", "steps", "300", "figures end near 300", "our choice"),
         Fact("p", "lora.enabled", "false", "Dr. GRPO, script", "stated"),
     )
@@ -72,12 +73,42 @@ def test_departures_name_key_values_and_whether_it_is_still_the_papers():
     plain = compose([OAT])
     aside = ["run_name=x", "tracking=off", "health.stop_on=[]", "rollout.batch_rows=8", "data.train.path=x.jsonl"]
     changed = compose([OAT, "beta=0.04", "steps=10", "seed=3", *aside])
-    assert list(departures(changed, plain, FACTS)) == [
-        "beta 0.0 → 0.04: no longer the paper's (Dr. GRPO, Table 6)",
+    assert list(departures(changed, plain, FACTS, {})) == [
+        "beta 0.0 → 0.04: no longer the paper's (Dr. GRPO (arXiv 2503.20783) Table 6)",
         "steps 300 → 10: our choice in the preset",
         "seed 0 → 3",
     ]
-    assert list(departures(plain, plain, FACTS)) == []  # the preset itself departs in nothing
+    assert list(departures(plain, plain, FACTS, {})) == []  # the preset itself departs in nothing
+
+
+def test_what_is_lost_is_the_papers_or_the_librarys_whose_run_it_was():
+    plain, changed = compose([OAT]), compose([OAT, "beta=0.04", "steps=10", "seed=3"])
+    known = {
+        "beta.value": Fact("p", "beta.value", "0", "verl-data gsm8k/Qwen2.5-7B.log: kl_loss_coef", "stated"),
+        "steps": Fact("p", "steps", "300", "somebody's notebook", "stated"),
+    }
+    said = list(departures(changed, plain, known, {}))
+    assert said[0].startswith("beta 0.0 → 0.04: no longer verl's (verl-data")
+    assert said[1] == "steps 300 → 10: no longer the source's (somebody's notebook)"
+
+
+def test_many_keys_that_one_choice_sets_are_one_line():
+    plain = compose([OAT])
+    changed = compose([OAT, "data=arithmetic", "steps=10", "beta=0.04"])
+    keys = frozenset(key for key in ("data.kind", "data.train_size", "data.eval_size", "beta.value"))
+    two = {"a=b": frozenset(["steps", "beta.value"])}
+    said = list(departures(changed, plain, FACTS, {"data=arithmetic": keys} | two))
+    assert said[0] == "data=arithmetic: data.kind, data.train_size, data.eval_size, beta; no longer the paper's in beta"
+    assert "steps 300 → 10: our choice in the preset" in said and not any("data.kind " in line for line in said[1:])
+    apart = list(departures(changed, plain, FACTS, two))
+    assert (
+        "beta 0.0 → 0.04: no longer the paper's (Dr. GRPO (arXiv 2503.20783) Table 6)" in apart
+    )  # two keys stay apart
+
+
+def test_a_long_value_is_shown_by_its_beginning_on_one_line():
+    said = [line for line in departures(compose([OAT, "prompt=tiny"]), compose([OAT]), {}, {}) if "template" in line]
+    assert said and all("\n" not in line and len(line) < 150 and "…" in line for line in said)
 
 
 def test_conventions_of_libraries_are_told_where_they_act():
@@ -103,7 +134,9 @@ def test_an_adapter_where_the_source_has_none_is_told():
 
 def test_switches_say_where_their_value_is_from():
     plain = compose([OAT])
-    told = what(compose([OAT, "beta=0.04", "temperature=1"]), "p", plain, FACTS.values(), ["beta", "temperature"])
+    told = what(
+        compose([OAT, "beta=0.04", "temperature=1"]), "p", plain, FACTS.values(), Typed(["beta", "temperature"])
+    )
     rows = {switch.key: switch for switch in told.switches}
     assert rows["beta"].value == "0.04" and rows["beta"].source == "typed; experiment=p has 0.0"
     assert rows["temperature"].source == "typed"

@@ -3,16 +3,20 @@ really go from plan to comparison in their debug form, and wrong input is told i
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.console import Console
 
 from grpo_runner.config import compose
 from grpo_runner.errors import InputError
+from grpo_runner.planning import plan
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "scripts" / "reproduce"
@@ -141,33 +145,39 @@ def test_a_script_says_how_it_is_called() -> None:
     assert told.returncode == 0 and "DEBUG=1" in told.stdout and "GPUS=N" in told.stdout
 
 
-def needs(*devices: tuple[str, int, int]) -> dict[str, object]:
-    """What a plan says: (name, GB there are, GB it takes at the most) of each device."""
-    first = {"words": "rollout.batch_rows=8", "fits": True}
-    return {
-        "devices": [
-            {"name": name, "size": size * GB, "peaks": {"sampling": most * GB, "update": GB}, "first_key": first}
-            for name, size, most in devices
-        ]
-    }
+def planned(tmp_path: Path, *words: str) -> dict[str, Any]:
+    """The plan as the scripts read it."""
+    file = tmp_path / "plan.json"
+    assert plan([*words, "--json", str(file)], Console(file=io.StringIO())) == 0
+    made: dict[str, Any] = json.loads(file.read_text())
+    return made
 
 
-def test_a_run_that_does_not_fit_is_told_with_what_to_change() -> None:
-    plan = needs(("CPU", 25, 20), ("GPU, 24 GB", 24, 40), ("GPU, 80 GB", 80, 90))
-    assert ready.too_small(plan, None) == []
-    assert ready.too_small(plan, 96 * GB) == []  # more than the largest that the plan shows
-    assert ready.too_small(plan, 48 * GB) == []  # the 24 GB column's 40
-    [told, first] = ready.too_small(plan, 80 * GB)
-    assert told.startswith("Needs up to 90 GB on each GPU, and there are 80")
-    assert first == "First change: rollout.batch_rows=8 (enough). It goes behind the script's name."
-    assert len(ready.too_small(plan, 16 * GB)) == 2  # smaller than all of them
+def test_a_run_that_does_not_fit_is_told_with_what_to_change(tmp_path: Path) -> None:
+    """Of the plan itself, so that what it calls its parts is what is read here."""
+    needs = planned(tmp_path, "experiment=verl_gsm8k_lora_7b", "device=cuda")["needs"]
+    peaks = {device["name"]: max(device["peaks"].values()) for device in needs["devices"]}
+    assert peaks["GPU, 16 GB"] > 16 * GB
+    told, change = ready.too_small(needs, 16 * GB)
+    assert told.startswith(f"Needs up to {peaks['GPU, 16 GB'] / 1e9:.0f} GB on each GPU, and there are 16")
+    first = next(device for device in needs["devices"] if device["name"] == "GPU, 16 GB")["change"]
+    assert change.startswith(f"Change: {' '.join(first['changes'])} (")
+    assert ready.too_small(needs, 500 * GB) == []  # more than the largest that the plan shows
+    assert len(ready.too_small(needs, 8 * GB)) == 2  # smaller than all of them
+    assert ready.too_small(planned(tmp_path, "device=cpu")["needs"], None) == []
     assert ready.too_small({"devices": []}, 16 * GB) == []  # a model that the plan does not know
 
 
-def test_missing_questions_are_told() -> None:
-    assert ready.without_source([{"key": "optim.lr"}], "simplerl_zoo_7b") == []
-    told = ready.without_source([{"key": "data.train.path"}], "simplerl_zoo_7b")
-    assert "data.train.path=FILE" in told[0] and "conf/experiment/simplerl_zoo_7b.yaml" in told[1]
+def test_missing_and_unreadable_questions_are_told(tmp_path: Path) -> None:
+    name = "simplerl_zoo_7b"
+    assert ready.without_source([{"key": "optim.lr", "text": "x"}], name) == []
+    lacks = planned(tmp_path, f"experiment={name}")["bites"]
+    told = ready.without_source(lacks, name)
+    assert "data.train.path=FILE" in told[0] and f"conf/experiment/{name}.yaml" in told[1]
+    (tmp_path / "junk.parquet").write_bytes(b"junk" * 9)
+    junk = planned(tmp_path, f"experiment={name}", f"data.train.path={tmp_path / 'junk.parquet'}")["bites"]
+    told = ready.without_source(junk, name)
+    assert "not a readable Parquet file" in told[0] and len(told) == 3
 
 
 def test_the_debug_form_asks_the_scripts_sets_in_the_scripts_way() -> None:

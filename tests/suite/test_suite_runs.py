@@ -12,13 +12,36 @@ from grpo_runner.errors import InputError, no_run
 from grpo_runner.suite import runner
 from grpo_runner.suite.targets import Target
 from tests.helpers import changed
-from tests.suite.asked import SMALL, journal, printed
+from tests.suite.asked import SMALL, journal, printed, set_file
 
 TRAINED = (
     "debug=cpu_smoke", "tracking=off", "data.train_size=16", "data.eval_size=8", "max_new_tokens=16", "steps=2",
     "questions_per_step=4", "optim.lr=0.02", "evaluation.every=2", "evaluation.questions=5", "evaluation.samples=2",
     "checkpoint.every=1", "checkpoint.keep=5",
 )  # fmt: skip
+
+
+def test_questions_of_the_runs_own_training_set_are_told(tmp_path, capsys):
+    rows = [(f"{n}+{n + 1}=?", str(2 * n + 1)) for n in range(11, 19)]
+    train = set_file(tmp_path / "train.jsonl", rows)
+    words = ["data=jsonl", f"data.train.path={train}", f"data.eval.path={train}", "data.train_size=8"]
+    config = changed(compose([*TRAINED, *words, "evaluation=never", "steps=1"]), run_dir=str(tmp_path / "run"))
+    run(config)
+    capsys.readouterr()
+    few = set_file(tmp_path / "asked.jsonl", [rows[0], ("1+1=?", "2")])
+    record = (tmp_path / "run" / "questions.parquet").read_bytes()
+    with pytest.raises(InputError, match="there is a run in this folder"):  # whose record it would overwrite
+        printed(f"adapter={tmp_path / 'run'}", "--output", str(tmp_path / "run"))
+    assert (tmp_path / "run" / "questions.parquet").read_bytes() == record
+    words = [f"adapter={tmp_path / 'run'}", f"+evaluation.sets.mine.path={few}", "evaluation.samples=0"]
+    printed(*words, "--output", str(tmp_path / "out"))
+    assert "1 of the 2 questions of mine are also trained on" in capsys.readouterr().err
+    train.unlink()  # the figures do not need it
+    printed(*words, "--output", str(tmp_path / "out"))
+    assert (
+        "Not checked whether run was trained on these questions: data.train.path: there is no"
+        in capsys.readouterr().err
+    )
 
 
 def trained(folder, *overrides):

@@ -32,6 +32,7 @@ def test_all_that_can_be_said(tmp_path):
         (["adapter=.", "--steps", "1-3"], r"--steps 1-3: not allowed"),
         (["adapter=.", "adapter=."], r"adapter=\. is given twice"),
         (["adapter=.", "--output"], r"--output needs a value"),
+        (["adapter=.", "--output", ""], r"--output needs the name of a folder"),
         (["adapter=.", "--output", "--base"], r"--output needs a value"),
         (["adapter=.", "--output=a", "--output=b"], r"--output is given twice"),
         (["model=tiny", "--also", "math_verify"], r"--also math_verify: .*reward=PRESET"),
