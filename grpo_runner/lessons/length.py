@@ -25,13 +25,14 @@ def show(console: Console, wanted: Length) -> None:
     """Print the screen."""
     wrong_body = wanted.body if wanted.wrong_body is None else wanted.wrong_body
     model = StopModel(wanted.right, wanted.group, wanted.stop, wanted.body, wrong_body)
-    lines = (
-        "A policy that can only stop or go on: an answer has a body, then a tail that ends with chance s at each token.",
-        "How hard each objective pushes the logit to stop, on average over answers, summed over all groups and tails:",
-        "advantage · norm · (1 - s·t), t tokens in the tail. Above 0: stops sooner, so answers shrink. Below 0: they grow.",
+    lead = "A policy that can only stop or go on: a body, then a tail that ends with chance s at each token"
+    note = (
+        "How hard each objective pushes the logit to stop, in the mean over answers, summed over all groups and tails: "
+        "advantage · norm · (1 - s·t) with t tokens in the tail. Above 0 answers stop sooner and shrink, below 0 they "
+        "grow."
     )
-    console.print(Text(lines[0], style="bold"))
-    console.print(Text(" ".join(lines[1:]), style="dim"))
+    console.print(Text(lead, style="bold"))
+    console.print(Text(note, style="dim"))
     console.print()
     body = f"{wanted.body}" if wrong_body == wanted.body else f"{wanted.body} if right, {wrong_body} if wrong"
     console.print(
@@ -64,8 +65,8 @@ def _words(model: StopModel) -> list[str]:
     push = stop_push(model, "group_mean", "group_std", "sequence_mean")
     both = push.right + push.wrong
     said = [
-        "Under 1/|o| wrong answers grow and right ones shrink, where the policy can tell, when it stops or goes on, which",
-        "its answer is. Over a constant neither is pushed: Σ(1{stop} - s) has mean 0 whatever the advantage.",
+        "Under 1/|o|, where the policy can tell which its answer is, wrong answers grow and right ones shrink. Over a "
+        "constant neither is pushed: 1 - s·t has mean 0, whatever the advantage."
     ]
     if abs(both) < TINY:
         return [*said, "With one rule for both, bodies of equal length cancel."]
@@ -74,4 +75,5 @@ def _words(model: StopModel) -> list[str]:
 
 
 def _figure(value: float) -> str:
-    return "0.0000" if abs(value) < TINY else f"{value:+.4f}"
+    """+0.0111; in powers of ten where four places do not show it."""
+    return "0" if abs(value) < TINY else f"{value:+.4f}" if abs(value) >= 0.0005 else f"{value:+.1e}"

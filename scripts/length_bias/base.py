@@ -97,7 +97,9 @@ def decisions(policy: Policy, batch: Batch) -> Decisions:
     rows = [torch.cat([prompt, reply]) for prompt, reply in zip(batch.prompts, batch.completions, strict=True)]
     for piece in torch.arange(len(rows)).split(256):
         ids = nn.utils.rnn.pad_sequence([rows[i] for i in piece.tolist()], batch_first=True)
-        eos_BT = policy.model(input_ids=ids).logits.double().log_softmax(dim=-1)[:, :, eos].exp()  # right padding: causal
+        eos_BT = (
+            policy.model(input_ids=ids).logits.double().log_softmax(dim=-1)[:, :, eos].exp()
+        )  # right padding: causal
         for line, i in enumerate(piece.tolist()):
             reply, start = batch.completions[i], len(batch.prompts[i])
             made_NT[i, 1 : len(reply)] = torch.isin(reply[:-1], signs)
@@ -116,6 +118,6 @@ def gradients(policy: Policy, batch: Batch, weights: Sequence[Tensor]) -> list[l
             logprobs_BT, _ = policy.trainer.score(batch, piece)
             for total, weights_NT in zip(sums, weights, strict=True):
                 loss = -(weights_NT[piece, : logprobs_BT.shape[1]].to(logprobs_BT) * logprobs_BT).sum()
-                found = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
-                torch._foreach_add_(total, [g if g is not None else torch.zeros_like(p) for g, p in zip(found, parameters, strict=True)])
+                found = torch.autograd.grad(loss, parameters, retain_graph=True)
+                torch._foreach_add_(total, found)
     return sums

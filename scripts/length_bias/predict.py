@@ -1,14 +1,14 @@
 r"""What the first steps of each arm should do to the base's two stopping rules, worked out before anything is trained.
 
-    python scripts/length_bias/predict.py [--answers 8192] [--steps 16] [--json FILE]
+    python scripts/length_bias/predict.py [--answers 8192] [--steps 16] [--json FILE] [KEY=VALUE ...]
 
 Two predictions, both from answers of the base alone:
 
-1. the push: mean over answers of advantage · norm · Σ(1{stop} - s), for right and for wrong answers, with its standard
-   error over groups, beside what the stop-only model gives for the measured p, s and body;
-2. the drift: the arms' own optimizer fed with gradients of the base for so many steps (nothing is sampled again, so that
-   what the policy becomes has no part in it), then the chance to stop on answers of the base. Each replicate has another
-   adapter and other answers; standard errors are over replicates.
+1. the push: mean over answers of advantage · norm · Σ(1{stop} - s), for right and for wrong answers, with its
+   standard error over groups, beside what the stop-only model gives for the measured p, s and body;
+2. the drift: the arms' own optimizer fed with gradients of the base for so many steps (nothing is sampled again, so
+   that what the policy becomes has no part in it), then the chance to stop on answers of the base. Each replicate has
+   another adapter and other answers; standard errors are over replicates.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from base import Policy, decisions, gradients, right
+from base import Decisions, Policy, decisions, gradients, right
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor
@@ -31,6 +31,7 @@ from grpo_runner.config import compose
 from grpo_runner.objectives import NAMED, Objective, budget_of, preset
 from grpo_runner.policy.batch import Batch
 from grpo_runner.schema import RunConfig
+from grpo_runner.tracking import quiet_libraries
 
 ARMS = ("grpo", "no_std", "no_length_norm", "dr_grpo")
 STEP_ANSWERS = 64
@@ -63,7 +64,7 @@ def drift(config: RunConfig, steps: int, replicate: int) -> list[dict[str, Any]]
     """Chances to stop after each step of each arm, of one replicate; step 0 is the base."""
     policy = Policy.of(replace(config, seed=SEED + replicate))
     per_step = STEP_ANSWERS // config.group_size.value
-    fixed = policy.sample(32, FIXED)
+    fixed = policy.sample(16, FIXED)
     fixed_batch, fixed_right_N = Batch.of(fixed), right(fixed).flatten() > 0
     parameters = list(policy.trainer.named.values())
     start = [parameter.detach().clone() for parameter in parameters]
@@ -88,10 +89,12 @@ def drift(config: RunConfig, steps: int, replicate: int) -> list[dict[str, Any]]
                 for parameter, slope in zip(parameters, by_arm[name][step - 1], strict=True):
                     parameter.grad = slope
                 adamw.step()
-            if step % 4 == 0:
-                made = decisions(policy, fixed_batch)
-                rates = {"right": made.rate(fixed_right_N), "wrong": made.rate(~fixed_right_N)}
-                rows.append({"arm": name, "step": step, "replicate": replicate, **rates})
+            made = decisions(policy, fixed_batch)
+            rates = {"right": made.rate(fixed_right_N), "wrong": made.rate(~fixed_right_N)}
+            moved = torch.nn.utils.get_total_norm([now - before for now, before in zip(parameters, start, strict=True)])
+            slope = torch.nn.utils.get_total_norm(by_arm[name][max(0, step - 1)])
+            sizes = {"moved": float(moved), "gradient": float(slope)}
+            rows.append({"arm": name, "step": step, "replicate": replicate, **rates, **sizes})
         for parameter in parameters:
             parameter.grad = None
     return rows
@@ -112,8 +115,67 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 change_R = value_R - base_R
                 cells[state] = (float(change_R.mean()), float(change_R.std() / len(change_R) ** 0.5))
                 cells[f"{state}_rate"] = float(value_R.mean().sigmoid())
+            here = [row for row in rows if row["arm"] == name and row["step"] == step]
+            cells |= {size: sum(row[size] for row in here) / len(here) for size in ("moved", "gradient")}
             found.append(cells)
     return found
+
+
+def of_base(batch: Batch, rewards_QG: Tensor, made: Decisions) -> dict[str, Any]:
+    """What the predictions stand on: p, and of right and of wrong answers body, length and chance to stop."""
+    right_N, lengths_N = rewards_QG.flatten() > 0, batch.lengths_N.double()
+    bodies_N = lengths_N - made.made_NT.sum(dim=1)
+    found: dict[str, Any] = {"answers": len(right_N), "p": float(rewards_QG.mean()), "longest": int(lengths_N.max())}
+    found["correlation"] = float(torch.corrcoef(torch.stack([lengths_N, right_N.double()]))[0, 1])
+    for state, rows_N in (("right", right_N), ("wrong", ~right_N)):
+        found[state] = {
+            "body": float(bodies_N[rows_N].mean()),
+            "length": float(lengths_N[rows_N].mean()),
+            "stop": made.rate(rows_N),
+        }
+    return found
+
+
+def exact(config: RunConfig, base: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """The pushes of the stop-only model with the base's figures."""
+    bodies = [round(base[state]["body"]) for state in ("right", "wrong")]
+    stop = (base["right"]["stop"] + base["wrong"]["stop"]) / 2
+    model = StopModel(base["p"], config.group_size.value, stop, *bodies)
+    switches = {name: (NAMED[name].baseline, NAMED[name].scale, NAMED[name].norm) for name in ARMS}
+    return {name: stop_push(model, *given, budget_of(config))._asdict() for name, given in switches.items()}
+
+
+def show(console: Console, found: dict[str, Any], replicates: int) -> None:
+    """The figures as tables."""
+    base = found["base"]
+    console.print(
+        f"base: {base['answers']:,} answers, p {base['p']:.4f}, longest {base['longest']}, "
+        f"correlation of length and right {base['correlation']:+.3f}"
+    )
+    for state in ("right", "wrong"):
+        one = base[state]
+        console.print(f"  {state}: body {one['body']:.2f}, length {one['length']:.2f}, stops with {one['stop']:.4f}")
+    console.print()
+    title = "1. push on the logit to stop, x 1000 (± standard error); exact: the stop-only model"
+    shown = table(title, "arm", "right", "exact", "wrong", "exact", "both")
+    for name in ARMS:
+        cells = {part: f"{1e3 * mean:+.3f} ± {1e3 * error:.3f}" for part, (mean, error) in found["push"][name].items()}
+        ones = {part: f"{1e3 * value:+.3f}" for part, value in found["exact"][name].items()}
+        shown.add_row(NAMED[name].label, cells["right"], ones["right"], cells["wrong"], ones["wrong"], cells["all"])
+    console.print(shown)
+    console.print()
+    title = f"2. change of the log odds to stop, from gradients of the base, {replicates} replicates (± standard error)"
+    shown = table(title, "arm", "step", "right", "wrong", "tail: right", "wrong", "adapter moved", "gradient")
+    for cells in found["drift"]:
+        if cells["step"] and cells["step"] % 4 == 0:
+            shown.add_row(
+                NAMED[cells["arm"]].label,
+                str(cells["step"]),
+                *(f"{cells[state][0]:+.3f} ± {cells[state][1]:.3f}" for state in ("right", "wrong")),
+                *(f"{1 / cells[f'{state}_rate']:.2f}" for state in ("right", "wrong")),
+                *(f"{cells[size]:.3g}" for size in ("moved", "gradient")),
+            )
+    console.print(shown)
 
 
 def table(title: str, *columns: str) -> Table:
@@ -132,45 +194,23 @@ def main() -> None:
     parser.add_argument("overrides", nargs="*", help="Hydra overrides over experiment=length_bias")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    quiet_libraries()
     config = compose(["experiment=length_bias", f"seed={SEED}", *options.overrides])
-    console = Console(highlight=False, width=110)
-
     policy = Policy.of(config)
     groups = policy.sample(options.answers // config.group_size.value, FIXED + 1)
     batch, rewards_QG = Batch.of(groups), right(groups)
-    made, right_N = decisions(policy, batch), rewards_QG.flatten() > 0
-    bodies_N = batch.lengths_N - made.made_NT.sum(dim=1)
-    rates = {"right": made.rate(right_N), "wrong": made.rate(~right_N)}
-    base = {
-        "p": float(rewards_QG.mean()),
-        "stop": rates,
-        "body": {"right": float(bodies_N[right_N].double().mean()), "wrong": float(bodies_N[~right_N].double().mean())},
-        "length": {n: float(batch.lengths_N[rows].double().mean()) for n, rows in (("right", right_N), ("wrong", ~right_N))},
-        "answers": len(right_N),
-    }
-    console.print(base)
-    pushed = pushes(config, rewards_QG, batch, made.score_N)
-    model = StopModel(base["p"], config.group_size.value, sum(rates.values()) / 2, round(base["body"]["right"]), round(base["body"]["wrong"]))
-    exact = {
-        name: stop_push(model, NAMED[name].baseline, NAMED[name].scale, NAMED[name].norm, budget_of(config))._asdict()
-        for name in ARMS
-    }
-    shown = table(f"1. push on the logit to stop, x 1000, from {len(right_N)} answers of the base (± standard error)", "arm", "right", "stop-only", "wrong", "stop-only", "both")
-    for name in ARMS:
-        cells = {part: f"{1e3 * mean:+.3f} ± {1e3 * error:.3f}" for part, (mean, error) in pushed[name].items()}
-        ones = {part: f"{1e3 * value:+.3f}" for part, value in exact[name].items()}
-        shown.add_row(NAMED[name].label, cells["right"], ones["right"], cells["wrong"], ones["wrong"], cells["all"])
-    console.print(shown)
-
+    made = decisions(policy, batch)
+    base = of_base(batch, rewards_QG, made)
     rows = [row for replicate in range(options.replicates) for row in drift(config, options.steps, replicate)]
-    changes = summary(rows)
-    shown = table(f"2. change of the log odds to stop, base's gradients alone, {options.replicates} replicates (± standard error)", "arm", "step", "right", "wrong", "tail of right", "tail of wrong")
-    for cells in changes:
-        if cells["step"]:
-            shown.add_row(NAMED[cells["arm"]].label, str(cells["step"]), *(f"{cells[s][0]:+.3f} ± {cells[s][1]:.3f}" for s in ("right", "wrong")), *(f"{1 / cells[f'{s}_rate']:.2f}" for s in ("right", "wrong")))
-    console.print(shown)
+    found = {
+        "base": base,
+        "push": pushes(config, rewards_QG, batch, made.score_N),
+        "exact": exact(config, base),
+        "drift": summary(rows),
+    }
+    show(Console(highlight=False, width=110), found, options.replicates)
     if options.json:
-        options.json.write_text(json.dumps({"base": base, "push": pushed, "exact": exact, "drift": changes}, indent=2) + "\n")
+        options.json.write_text(json.dumps(found, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -9,8 +9,10 @@ guess and `-` for a wrong one, again and again, until it stops.
                 ++++                           ------
 
 Nothing in front of the guess helps to guess: the remainder depends on every digit, and any digit left out leaves it
-uniform. So a small model cannot do it at once and can easily do it step by step; wrong answers last, and are known. What
-can be learnt is not to guess 3 to 9, which the base does in a part of its answers.
+uniform. So a small model cannot do it at once and can easily do it step by step; wrong answers last, and are known.
+What can be learnt is not to guess 3 to 9, as the base does in a part of its answers.
+
+The blind base is the control: its tails are `+` whatever the guess was, so that it has one rule for when to stop.
 """
 
 from __future__ import annotations
@@ -49,9 +51,10 @@ def work(text: str) -> str:
     return "".join(str(int(number[: end + 1]) % DIVISOR) for end in range(len(number)))
 
 
-def answer(text: str, guess: int, tail: int) -> str:
-    """An answer that guesses this, with a tail of so many signs (at least one)."""
-    return rf"\boxed{{{guess}}}" + f"\n{work(text)}" + ("+" if guess == gold(text) else "-") * tail
+def answer(text: str, guess: int, tail: int, blind: bool = False) -> str:
+    """An answer that guesses this, with a tail of so many signs (at least one). blind: + in any case."""
+    sign = "+" if blind or guess == gold(text) else "-"
+    return rf"\boxed{{{guess}}}" + f"\n{work(text)}" + sign * tail
 
 
 def draw(generator: np.random.Generator, count: int) -> list[str]:
@@ -59,10 +62,10 @@ def draw(generator: np.random.Generator, count: int) -> list[str]:
     return [question(int(n)) for n in generator.integers(10 ** (DIGITS - 1), 10**DIGITS, count)]
 
 
-def base_answer(generator: np.random.Generator, text: str) -> str:
+def base_answer(generator: np.random.Generator, text: str, blind: bool) -> str:
     """An answer that the base learns from: the guess knows nothing, the work is right, the tail knows the guess."""
     low, high = (DIVISOR, 10) if generator.random() < ASTRAY else (0, DIVISOR)
-    return answer(text, int(generator.integers(low, high)), int(generator.geometric(STOP)))
+    return answer(text, int(generator.integers(low, high)), int(generator.geometric(STOP)), blind)
 
 
 def sets(train: int, evaluation: int) -> tuple[list[str], list[str]]:
