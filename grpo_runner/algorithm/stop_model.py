@@ -67,7 +67,7 @@ def stop_push(model: StopModel, baseline: str, scale: str, norm: str, budget: fl
     baseline, scale, ddof: of the advantage, which must be of the group. norm: of STOP_NORMS (KeyError otherwise);
     `token_mean` is left out, since it depends on the other groups of the batch. budget: L of `constant`.
     """
-    p, size, stop = model.right, model.size, model.stop
+    p, size = model.right, model.size
     right = wrong = 0.0
     for count in range(1, size):  # a group that is all right or all wrong has no advantages
         chance = math.comb(size, count) * p**count * (1 - p) ** (size - count)

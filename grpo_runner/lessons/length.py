@@ -64,14 +64,14 @@ def _words(model: StopModel) -> list[str]:
     """What the figures say, by their signs."""
     push = stop_push(model, "group_mean", "group_std", "sequence_mean")
     both = push.right + push.wrong
-    said = [
+    said = (
         "Under 1/|o|, where the policy can tell which its answer is, wrong answers grow and right ones shrink. Over a "
         "constant neither is pushed: 1 - s·t has mean 0, whatever the advantage."
-    ]
+    )
     if abs(both) < TINY:
-        return [*said, "With one rule for both, bodies of equal length cancel."]
+        return [said, "With one rule for both, bodies of equal length cancel."]
     way = "sooner: all answers shrink" if both > 0 else "later: all answers grow"
-    return [*said, f"With one rule for both, bodies of different length do not cancel: it stops {way}."]
+    return [said, f"With one rule for both, bodies of different length do not cancel: it stops {way}."]
 
 
 def _figure(value: float) -> str:

@@ -1,7 +1,7 @@
 r"""The pre-registered analysis of the length-bias miniature (docs/length_bias.md), over the folders of its two sweeps.
 
-    python scripts/length_bias/verdict.py --runs outputs/sweeps/length_bias [--blind outputs/sweeps/length_bias_blind]
-        [--prediction build/length_bias/prediction.json] [--json FILE]
+    python scripts/length_bias/verdict.py --runs outputs/sweeps/length_bias
+        [--blind outputs/sweeps/length_bias_blind] [--prediction build/length_bias/prediction.json] [--json FILE]
 
 Growth is the last evaluation's mean length less the first one's (the base's), of one run. Intervals are Student's t over
 seeds, at 95 %. A hypothesis is held, refuted (the interval lies wholly on the other side) or open.
