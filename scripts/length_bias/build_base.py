@@ -1,9 +1,9 @@
 r"""Builds the base of the length-bias miniature and its questions: build/length_bias/{base,train.jsonl,eval.jsonl}.
 
-    python scripts/length_bias/build.py [--output DIR] [--seed 0]       about a minute on one core
-    python scripts/length_bias/build.py --blind                         the control: build/length_bias/blind
+    python scripts/length_bias/build_base.py [--output DIR] [--seed 0]       about a minute on one core
+    python scripts/length_bias/build_base.py --blind                         the control: build/length_bias/blind
 
-The embedded model's shape and tokenizer (with a % more), from random weights, on answers as questions.py makes them:
+The embedded model's shape and tokenizer (with a % more), from random weights, on answers as remainders.py makes them:
 the guess is drawn whatever is right; the work is right; the tail says whether the guess was, and ends with the same
 chance after each sign, for right and for wrong ones. The same seed gives the same weights on the same machine.
 """
@@ -19,7 +19,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from build_tiny_model import SYMBOLS, build_model, build_tokenizer, optimizers, save
-from questions import base_answer, draw, sets, write
+from remainders import base_answer, draw, sets, write
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from grpo_runner import rng

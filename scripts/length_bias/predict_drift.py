@@ -1,6 +1,6 @@
 r"""What the first steps of each arm should do to the base's two stopping rules, worked out before anything is trained.
 
-    python scripts/length_bias/predict.py [--answers 8192] [--steps 16] [--json FILE] [KEY=VALUE ...]
+    python scripts/length_bias/predict_drift.py [--answers 8192] [--steps 16] [--json FILE] [KEY=VALUE ...]
 
 Two predictions, both from answers of the base alone:
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from base import Decisions, Policy, decisions, gradients, right
+from base_policy import Decisions, Policy, decisions, gradients, right
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor

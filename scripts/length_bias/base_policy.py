@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from questions import gold
 from torch import Tensor, nn
 
 from grpo_runner import data, rng
@@ -17,7 +16,7 @@ from grpo_runner.policy.models import eos_ids, load_tokenizer
 from grpo_runner.policy.scorer import differentiated
 from grpo_runner.policy.update import Trainer
 from grpo_runner.prompts import Prompter
-from grpo_runner.reward import unreadable
+from grpo_runner.reward import check, unreadable
 from grpo_runner.rollout import Sampling
 from grpo_runner.schema import RunConfig
 from grpo_runner.train.loading import load_policy, start_engine
@@ -58,12 +57,9 @@ class Policy:
 
 
 def right(groups: Sequence[Group]) -> Tensor:
-    """(Q, G) float64: 1 for an answer that begins with the right guess in a box and is whole, else 0."""
+    """(Q, G) float64: 1 for an answer that is right and whole, by the checker that trains, else 0."""
     return torch.tensor(
-        [
-            [float(a.text.startswith(rf"\boxed{{{gold(g.question.text)}}}") and not a.truncated) for a in g.completions]
-            for g in groups
-        ],
+        [[float(check(a.text, g.question.gold).correct and not a.truncated) for a in g.completions] for g in groups],
         dtype=torch.float64,
     )
 

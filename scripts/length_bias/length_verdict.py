@@ -1,10 +1,10 @@
 r"""The pre-registered analysis of the length-bias miniature (docs/length_bias.md), over the folders of its two sweeps.
 
-    python scripts/length_bias/verdict.py --runs outputs/sweeps/length_bias
+    python scripts/length_bias/length_verdict.py --runs outputs/sweeps/length_bias
         [--blind outputs/sweeps/length_bias_blind] [--prediction build/length_bias/prediction.json] [--json FILE]
 
-Growth is the last evaluation's mean length less the first one's (the base's), of one run. Intervals are Student's t over
-seeds, at 95 %. A hypothesis is held, refuted (the interval lies wholly on the other side) or open.
+Growth is the last evaluation's mean length less the first one's (the base's), of one run. Intervals are Student's t
+over seeds, at 95 %. A hypothesis is held, refuted (the interval lies wholly on the other side) or open.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ SEEDS = 12
 BODY = 10  # tokens in front of the decisions: the box (3), a new line, five digits and the first sign
 FLAT = 2.0  # tokens: growth within this much, either way, is none
 SAME = 0.03  # accuracy: a difference within this much is none that matters here
+MEETS = 28 / 32  # share of the comparisons with the prediction that have to meet
 EARLY = ((1, 4), (5, 8), (9, 12), (13, 16))  # steps whose answers the prediction is held against
 
 
@@ -116,6 +117,21 @@ def within(found: Interval, margin: float) -> str:
     return "held" if inside else "refuted" if found.low > margin or found.high < -margin else "open"
 
 
+def first_steps(rows: Sequence[tuple[Any, ...]]) -> tuple[str, str]:
+    """(what was found of H7, held | open): how many comparisons meet, and whether GRPO's signs are as predicted."""
+    meets = sum(meeting(*row[3:]) for row in rows)
+    last = f"{EARLY[-1][0]} to {EARLY[-1][1]}"
+    pushed = [row for row in rows if row[0] in ("grpo", "no_std") and row[2] == last]
+    signs = sum(row[3] * row[5].mean > 0 for row in pushed)
+    held = meets >= MEETS * len(rows) and signs == len(pushed)
+    return f"{meets} of {len(rows)} meet, {signs} of {len(pushed)} signs", "held" if held else "open"
+
+
+def meeting(mean: float, error: float, found: Interval) -> bool:
+    """Whether the interval meets the prediction with two standard errors on either side."""
+    return found.low <= mean + 2 * error and mean - 2 * error <= found.high
+
+
 def hypotheses(runs: Mapping[str, Mapping[int, Run]], blind: Mapping[str, Mapping[int, Run]]) -> list[tuple[str, ...]]:
     """(name, what it says, what was found, held | refuted | open) of each that can be looked at."""
     growth = {(arm, s): {n: run.growth(s) for n, run in runs[arm].items()} for arm in runs for s in STATES}
@@ -155,7 +171,7 @@ def hypotheses(runs: Mapping[str, Mapping[int, Run]], blind: Mapping[str, Mappin
 
 
 def odds(run: Run, state: str, first: int, last: int) -> float:
-    """Log odds to stop in the rollouts of these steps: answers over decisions, a decision a token of the tail."""
+    """Log odds to stop in the rollouts of these steps: one stop an answer, a decision a token of the tail."""
     answers = decisions = 0.0
     for row in run.steps[first : last + 1]:
         length = row["length/correct" if state == "right" else "length/wrong"]
@@ -163,7 +179,12 @@ def odds(run: Run, state: str, first: int, last: int) -> float:
             share = row["accuracy"] if state == "right" else 1 - row["accuracy"]
             answers += share
             decisions += share * (length - BODY)
-    return math.log(answers / (decisions - answers))
+    return log_odds(answers, decisions)
+
+
+def log_odds(stops: float, decisions: float) -> float:
+    """Of so many stops among so many decisions."""
+    return math.log(stops / (decisions - stops))
 
 
 def against_prediction(runs: Mapping[str, Mapping[int, Run]], prediction: Mapping[str, Any]) -> list[tuple[Any, ...]]:
@@ -172,13 +193,11 @@ def against_prediction(runs: Mapping[str, Mapping[int, Run]], prediction: Mappin
     for arm, by_seed in runs.items():
         drift = {cells["step"]: cells for cells in prediction["drift"] if cells["arm"] == arm}
         for state in STATES:
-            chance = prediction["base"][state]["stop"]
+            base = log_odds(1.0, prediction["base"][state]["length"] - BODY)
             for first, last in EARLY:
                 said = [drift[step][state] for step in range(first, last + 1)]
                 mean, error = (sum(pair[i] for pair in said) / len(said) for i in (0, 1))
-                found = interval(
-                    [odds(run, state, first, last) - math.log(chance / (1 - chance)) for run in by_seed.values()]
-                )
+                found = interval([odds(run, state, first, last) - base for run in by_seed.values()])
                 rows.append((arm, state, f"{first} to {last}", mean, error, found))
     return rows
 
@@ -207,7 +226,7 @@ def show_prediction(console: Console, rows: Sequence[Sequence[Any]]) -> None:
     console.print()
     made = table("first steps: change of the log odds to stop", "arm", "answers", "steps", "predicted", "found", "")
     for arm, state, steps, mean, error, found in rows:
-        inside = "" if found.low <= mean + 2 * error and mean - 2 * error <= found.high else "apart"
+        inside = "" if meeting(mean, error, found) else "apart"
         made.add_row(LABELS[arm], state, steps, f"{mean:+.3f} ± {error:.3f}",
                      f"{found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}]", inside)  # fmt: skip
     console.print(made)
@@ -224,7 +243,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=Path, required=True, metavar="FOLDER", help="of the sweep of four arms")
     parser.add_argument("--blind", type=Path, metavar="FOLDER", help="of the sweep on the blind base")
-    parser.add_argument("--prediction", type=Path, metavar="FILE", help="what predict.py wrote")
+    parser.add_argument("--prediction", type=Path, metavar="FILE", help="what predict_drift.py wrote")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here")
     options = parser.parse_args()
     runs = read(options.runs)
@@ -233,8 +252,10 @@ def main() -> None:
     runs = {arm: runs[arm] for arm in LABELS}
     console = Console(highlight=False, width=130)
     rows = hypotheses(runs, read(options.blind) if options.blind else {})
-    show(console, runs, rows)
     held = against_prediction(runs, json.loads(options.prediction.read_text())) if options.prediction else []
+    if held:
+        rows.append(("H7", "the first steps go as predicted from the base", *first_steps(held)))
+    show(console, runs, rows)
     if held:
         show_prediction(console, held)
     if options.json:
