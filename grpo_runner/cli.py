@@ -158,7 +158,7 @@ VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "merge": (merge, "RUN_FOLDER OUTPUT_FOLDER: write a run's adapter and its base as one model folder"),
     "explain": (
         explain,
-        "what the objective does, in figures: alone, methods, --rewards … --lengths …, or RUN --step N",
+        "what the objective does, in figures: alone, methods, length, --rewards … --lengths …, or RUN --step N",
     ),
     "plan": (plan, "what a run is, what will happen, what it needs and what will bite; loads nothing (plan --help)"),
     "check": (check, "is an answer right: --response … --gold …, the rows of --file ROWS, or RUN's answers once more"),
