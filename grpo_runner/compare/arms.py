@@ -22,6 +22,8 @@ ROUNDING = (
 )
 MEASURING = ("evaluation",)  # how held-out figures are made: other settings, other figures
 DATA = "data"  # in --allow: training questions that differ though their settings do not
+# of a method's name, what tells no arm from another where beta is the same in all
+_OF_KL = (" without its KL term", " and a KL term", " with the KL in the reward")
 _LONGEST_LABEL = 24
 _MOST = 4
 
@@ -159,8 +161,12 @@ def named(text: str, arms: Sequence[Arm]) -> Arm:
 
 
 def _method(arm: Arm) -> str | None:
+    """The name by which all runs of the arm call themselves."""
     methods = {run.method for run in arm.runs.values()}
-    return methods.pop() if len(methods) == 1 else None
+    name = methods.pop() if len(methods) == 1 else None
+    if name is not None and not any(_below(key, ("beta",)) for key in arm.values):
+        name = next((name.removesuffix(ending) for ending in _OF_KL if name.endswith(ending)), name)
+    return name
 
 
 def _rank(arm: Arm) -> tuple[float, ...] | None:
@@ -211,8 +217,8 @@ def _unpaired(arms: Sequence[Arm]) -> list[str]:
     for arm in arms[1:]:
         for mine, other in ((arm, base), (base, arm)):
             if alone := sorted(set(mine.runs) - set(other.runs)):
-                seeds = f"seed{'s' * (len(alone) > 1)} {_listed(alone)}"
-                said.append(f"{seeds} of {mine.label}: no run of {other.label} has it, so it counts in no difference.")
+                seeds = f"Seed{'s' * (len(alone) > 1)} {_listed(alone)} of {mine.label}"
+                said.append(f"{seeds}: without a pair in {other.label}, and so in no difference.")
     return list(dict.fromkeys(said))
 
 
@@ -220,10 +226,9 @@ def _unfinished(runs: Sequence[Run]) -> list[str]:
     late = [run for run in runs if not run.finished]
     if not late:
         return []
-    made = [f"{run.name} ({made(run)} of {run.steps or '?'} steps)" for run in late]
-    are = "run is" if len(late) == 1 else "runs are"
+    named_runs = [f"{run.name} ({made(run)} of {run.steps or '?'} steps)" for run in late]
     return [
-        f"{len(late)} of {len(runs)} {are} not finished: {_listed(made)}. Figures of their last window are missing."
+        f"Not finished, {len(late)} of {len(runs)} runs: {_listed(named_runs)}. They have no figures of the window."
     ]
 
 

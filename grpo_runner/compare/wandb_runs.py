@@ -72,6 +72,8 @@ def online(word: str, columns: Columns, api: Any = None) -> list[Run]:
     try:
         api = wandb.Api() if api is None else api
         found = list(api.runs(path, filters=filters)) if filters is not None else [api.run(path)]
+        if not found:
+            raise InputError(f"{word}: there is no run there.")
         return [
             _run(
                 one.name,
@@ -130,11 +132,13 @@ def _run(
         seed = seeds[0]
     steps = settings.get("steps") if ours else None
     series = series_of([row for row in (_row(row, columns) for row in rows) if row is not None])
+    # of others' runs the name tells the arm as well, as it does of a log without a config
+    named = {"name": columns.arm(name)} if columns.seed_from is not None and not ours else {}
     return Run(
         name=name,
         folder=folder,
         seed=seed,
-        settings=settings if ours or columns.seed_from is None else {**settings, "name": columns.arm(name)},
+        settings={**settings, **named},
         series=series,
         method=_method(values) if ours else None,
         steps=steps if type(steps) is int else max((int(one.steps_N[-1]) + 1 for one in series.values()), default=None),
