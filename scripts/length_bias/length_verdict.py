@@ -14,7 +14,7 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +42,9 @@ SEEDS = 12
 BODY = 10  # tokens in front of the decisions: the box (3), a new line, five digits and the first sign
 FLAT = 2.0  # tokens: growth within this much, either way, is none
 SAME = 0.03  # accuracy: a difference within this much is none that matters here
-MEETS = 28 / 32  # share of the comparisons with the prediction that have to meet
 EARLY = ((1, 4), (5, 8), (9, 12), (13, 16))  # steps whose answers the prediction is held against
+JUDGED = EARLY[:2]  # of which H7 speaks; later the policy has changed what pushes it
+MEETS = 10 / 12  # share of the comparisons with the prediction that have to meet
 
 
 @dataclass(frozen=True)
@@ -117,19 +118,36 @@ def within(found: Interval, margin: float) -> str:
     return "held" if inside else "refuted" if found.low > margin or found.high < -margin else "open"
 
 
-def first_steps(rows: Sequence[tuple[Any, ...]]) -> tuple[str, str]:
-    """(what was found of H7, held | open): how many comparisons meet, and whether GRPO's signs are as predicted."""
-    meets = sum(meeting(*row[3:]) for row in rows)
-    last = f"{EARLY[-1][0]} to {EARLY[-1][1]}"
-    pushed = [row for row in rows if row[0] in ("grpo", "no_std") and row[2] == last]
-    signs = sum(row[3] * row[5].mean > 0 for row in pushed)
-    held = meets >= MEETS * len(rows) and signs == len(pushed)
-    return f"{meets} of {len(rows)} meet, {signs} of {len(pushed)} signs", "held" if held else "open"
+@dataclass(frozen=True)
+class Compared:
+    """A predicted difference with its standard error, and what was found."""
+
+    arm: str
+    state: str
+    steps: tuple[int, int]
+    predicted: float
+    error: float
+    found: Interval
+
+    @property
+    def meets(self) -> bool:
+        """Whether the interval meets the prediction with two standard errors on either side."""
+        low, high = self.predicted - 2 * self.error, self.predicted + 2 * self.error
+        return self.found.low <= high and low <= self.found.high
+
+    @property
+    def signed(self) -> bool:
+        """Whether the interval lies on the predicted side of 0."""
+        return self.found.low > 0 if self.predicted > 0 else self.found.high < 0
 
 
-def meeting(mean: float, error: float, found: Interval) -> bool:
-    """Whether the interval meets the prediction with two standard errors on either side."""
-    return found.low <= mean + 2 * error and mean - 2 * error <= found.high
+def first_steps(rows: Sequence[Compared]) -> tuple[str, str]:
+    """(what was found of H7, held | open): how many comparisons of the judged steps meet, and the signs under 1/|o|."""
+    judged = [row for row in rows if row.steps in JUDGED]
+    pushed = [row for row in judged if row.arm in ("grpo", "no_std") and row.steps == JUDGED[-1]]
+    meets, signs = sum(row.meets for row in judged), sum(row.signed for row in pushed)
+    held = meets >= MEETS * len(judged) and signs == len(pushed)
+    return f"{meets} of {len(judged)} meet, {signs} of {len(pushed)} signs", "held" if held else "open"
 
 
 def hypotheses(runs: Mapping[str, Mapping[int, Run]], blind: Mapping[str, Mapping[int, Run]]) -> list[tuple[str, ...]]:
@@ -187,18 +205,27 @@ def log_odds(stops: float, decisions: float) -> float:
     return math.log(stops / (decisions - stops))
 
 
-def against_prediction(runs: Mapping[str, Mapping[int, Run]], prediction: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    """(arm, state, steps, predicted change of the log odds, its standard error, what was found)."""
-    rows: list[tuple[Any, ...]] = []
-    for arm, by_seed in runs.items():
+def against_prediction(runs: Mapping[str, Mapping[int, Run]], prediction: Mapping[str, Any]) -> list[Compared]:
+    """The log odds to stop of each arm less Dr. GRPO's of the same seed, beside what was predicted of them.
+
+    The same seed draws the same questions and numbers in both arms, so that in the first steps most of the noise of
+    sampling goes out of the difference.
+    """
+    rows = []
+    for arm in [name for name in runs if name != "dr_grpo"]:
         drift = {cells["step"]: cells for cells in prediction["drift"] if cells["arm"] == arm}
+        both = sorted(runs[arm].keys() & runs["dr_grpo"].keys())
         for state in STATES:
-            base = log_odds(1.0, prediction["base"][state]["length"] - BODY)
             for first, last in EARLY:
-                said = [drift[step][state] for step in range(first, last + 1)]
+                said = [drift[step][f"{state}_apart"] for step in range(first, last + 1)]
                 mean, error = (sum(pair[i] for pair in said) / len(said) for i in (0, 1))
-                found = interval([odds(run, state, first, last) - base for run in by_seed.values()])
-                rows.append((arm, state, f"{first} to {last}", mean, error, found))
+                found = interval(
+                    [
+                        odds(runs[arm][n], state, first, last) - odds(runs["dr_grpo"][n], state, first, last)
+                        for n in both
+                    ]
+                )
+                rows.append(Compared(arm, state, (first, last), mean, error, found))
     return rows
 
 
@@ -222,13 +249,14 @@ def show(console: Console, runs: Mapping[str, Mapping[int, Run]], rows: Sequence
     console.print(made)
 
 
-def show_prediction(console: Console, rows: Sequence[Sequence[Any]]) -> None:
+def show_prediction(console: Console, rows: Sequence[Compared]) -> None:
     console.print()
-    made = table("first steps: change of the log odds to stop", "arm", "answers", "steps", "predicted", "found", "")
-    for arm, state, steps, mean, error, found in rows:
-        inside = "" if meeting(mean, error, found) else "apart"
-        made.add_row(LABELS[arm], state, steps, f"{mean:+.3f} ± {error:.3f}",
-                     f"{found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}]", inside)  # fmt: skip
+    made = table("first steps: log odds to stop, less Dr. GRPO's", "arm", "answers", "steps", "predicted", "found", "")
+    for row in rows:
+        found = f"{row.found.mean:+.3f} [{row.found.low:+.3f}, {row.found.high:+.3f}]"
+        said = f"{row.predicted:+.3f} ± {row.error:.3f}"
+        steps = f"{row.steps[0]} to {row.steps[1]}"
+        made.add_row(LABELS[row.arm], row.state, steps, said, found, "" if row.meets else "apart")
     console.print(made)
 
 
@@ -259,7 +287,7 @@ def main() -> None:
     if held:
         show_prediction(console, held)
     if options.json:
-        found = {"hypotheses": rows, "first steps": [[*row[:5], vars(row[5])] for row in held]}
+        found = {"hypotheses": rows, "first steps": [asdict(row) for row in held]}
         options.json.write_text(json.dumps(found, indent=2) + "\n")
 
 

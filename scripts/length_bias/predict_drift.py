@@ -101,24 +101,40 @@ def drift(config: RunConfig, steps: int, replicate: int) -> list[dict[str, Any]]
 
 
 def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Mean over replicates and standard error of the log odds to stop against the base's, by arm and step."""
+    """By arm and step, means over replicates and standard errors.
+
+    right, wrong: change of the log odds to stop against the base's. right_apart, wrong_apart: the same less Dr. GRPO's,
+    replicate by replicate.
+    """
+    steps = sorted({row["step"] for row in rows})
+    chance = {(row["arm"], row["step"], row["replicate"]): row for row in rows}
+    replicates = sorted({row["replicate"] for row in rows})
+
+    def change(name: str, step: int, state: str) -> Tensor:
+        now_R, base_R = (
+            torch.tensor([chance[name, at, r][state] for r in replicates], dtype=torch.float64).logit()
+            for at in (step, 0)
+        )
+        return now_R - base_R
+
     found = []
     for name in ARMS:
-        steps = sorted({row["step"] for row in rows})
         for step in steps:
+            here = [chance[name, step, r] for r in replicates]
             cells: dict[str, Any] = {"arm": name, "step": step}
             for state in ("right", "wrong"):
-                value_R, base_R = (
-                    torch.tensor([row[state] for row in rows if row["arm"] == name and row["step"] == at]).logit()
-                    for at in (step, 0)
-                )
-                change_R = value_R - base_R
-                cells[state] = (float(change_R.mean()), float(change_R.std() / len(change_R) ** 0.5))
-                cells[f"{state}_rate"] = float(value_R.mean().sigmoid())
-            here = [row for row in rows if row["arm"] == name and row["step"] == step]
+                change_R = change(name, step, state)
+                cells[state] = with_error(change_R)
+                cells[f"{state}_apart"] = with_error(change_R - change("dr_grpo", step, state))
+                cells[f"{state}_rate"] = sum(row[state] for row in here) / len(here)
             cells |= {size: sum(row[size] for row in here) / len(here) for size in ("moved", "gradient")}
             found.append(cells)
     return found
+
+
+def with_error(values_R: Tensor) -> tuple[float, float]:
+    """Mean and standard error."""
+    return float(values_R.mean()), float(values_R.std() / len(values_R) ** 0.5)
 
 
 def of_base(batch: Batch, rewards_QG: Tensor, made: Decisions) -> dict[str, Any]:

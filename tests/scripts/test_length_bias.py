@@ -18,6 +18,7 @@ sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "scripts" / "length_bias")]
 import base_policy  # noqa: E402
 import build_base  # noqa: E402
 import length_verdict  # noqa: E402
+import predict_drift  # noqa: E402
 import remainders  # noqa: E402
 
 from grpo_runner import rng  # noqa: E402
@@ -156,6 +157,28 @@ def test_right_is_the_checkers_word(groups):
         assert bool(ok) == (check(answer.text, gold).correct and not answer.truncated), answer.text
 
 
+def test_drifts_are_means_over_replicates_and_less_dr_grpos():
+    rows = [
+        {
+            "arm": arm,
+            "step": step,
+            "replicate": r,
+            "right": 0.1,
+            "wrong": wrong + 0.01 * r,
+            "moved": 1.0,
+            "gradient": 2.0,
+        }
+        for arm in predict_drift.ARMS
+        for step, wrong in ((0, 0.1), (1, 0.2 if arm == "grpo" else 0.1))
+        for r in range(2)
+    ]
+    first, _ = (cells for cells in predict_drift.summary(rows) if cells["arm"] in ("grpo", "dr_grpo") and cells["step"])
+    changes = [np.log(0.2 / 0.8) - np.log(0.1 / 0.9), np.log(0.21 / 0.79) - np.log(0.11 / 0.89)]
+    assert first["wrong"] == pytest.approx((np.mean(changes), stats.sem(changes)))
+    assert first["wrong_apart"] == pytest.approx(first["wrong"]) and first["right"] == (0.0, 0.0)
+    assert first["wrong_rate"] == pytest.approx(0.205) and (first["moved"], first["gradient"]) == (1.0, 2.0)
+
+
 # --- the analysis
 
 
@@ -216,19 +239,21 @@ def test_what_the_seeds_cannot_tell_is_open_and_missing_seeds_are_told():
 
 
 def test_the_first_steps_are_held_against_the_prediction():
-    """Tails of 5 and of 10 tokens: log odds of 1/5 and 1/10, that is -log 4 and -log 9."""
-    runs = {"grpo": {seed: run_of("grpo", seed, 20.0, 15.0, 0.25) for seed in range(3)}}
-    base_of = {state: {"length": 18.0} for state in ("right", "wrong")}
-    change = {"right": np.log(7 / 4), "wrong": np.log(7 / 9)}
+    """Tails of 10 and of 5 tokens against 8 and 8: log odds of 1/10, 1/5 and 1/8, that is -log 9, -log 4, -log 7."""
+    ends = {"grpo": (20.0, 15.0), "dr_grpo": (18.0, 18.0)}
+    runs = {arm: {n: run_of(arm, n, *lengths, 0.25) for n in range(3)} for arm, lengths in ends.items()}
 
     def rows(right, wrong):
-        drift = [{"arm": "grpo", "step": n, "right": (right, 1e-9), "wrong": (wrong, 1e-9)} for n in range(17)]
-        return length_verdict.against_prediction(runs, {"base": base_of, "drift": drift})
+        apart = {"right_apart": (right, 1e-9), "wrong_apart": (wrong, 1e-9)}
+        return length_verdict.against_prediction(
+            runs, {"drift": [{"arm": "grpo", "step": n, **apart} for n in range(17)]}
+        )
 
-    true = rows(change["right"], change["wrong"])
-    assert [row[5].mean for row in true] == pytest.approx([change["wrong"]] * 4 + [change["right"]] * 4)
-    assert length_verdict.first_steps(true) == ("8 of 8 meet, 2 of 2 signs", "held")
-    assert length_verdict.first_steps(rows(change["right"], 0.3)) == ("4 of 8 meet, 1 of 2 signs", "open")
+    right, wrong = np.log(7 / 4), np.log(7 / 9)
+    true = rows(right, wrong)
+    assert [row.found.mean for row in true] == pytest.approx([wrong] * 4 + [right] * 4)
+    assert length_verdict.first_steps(true) == ("4 of 4 meet, 2 of 2 signs", "held")
+    assert length_verdict.first_steps(rows(right, 0.3)) == ("2 of 4 meet, 1 of 2 signs", "open")
 
 
 def test_runs_are_read_by_arm_and_seed_and_an_unfinished_one_is_told(tmp_path, capsys):
