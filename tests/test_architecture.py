@@ -55,7 +55,8 @@ ARROWS = {
     },  # of lessons only show; of data only the order; of tracking and train only what times two steps
     "preview": {"config", "data", "prompts", "policy", "reward", "tracking", "grading", "lessons"},
     "config": set(),
-    "jobs": {"config", "train"},
+    "sweeps": {"train", "tracking", "lessons"},  # of lessons only show
+    "jobs": {"config", "train", "sweeps"},
     "contamination": {"config", "data", "reward", "lessons"},  # of lessons only show, as grading
     # of grading: policies and the bar; of lessons only show
     "suite": {
@@ -83,6 +84,7 @@ ARROWS = {
         "planning",
         "preview",
         "suite",
+        "sweeps",
         "policy",
         "tracking",
     },
