@@ -41,7 +41,7 @@ class Jobs:
         self.runs = [(config.run_name, Path(config.run_dir), config.steps) for config in planned.configs]
         self.codes: dict[int, tuple[str, int]] = {}  # of runs in this process, by the job's number: name, exit code
         self.process = (socket.gethostname(), os.getpid())
-        self.in_process, self.command = planned.in_process, shlex.join(words)
+        self.in_process, self.command = planned.in_process, shlex.join(["python", "-m", "grpo_runner", *words])
         self.live = self.sweep and sys.stdout.isatty()
         self.configs = planned.configs if self.sweep else ()
 

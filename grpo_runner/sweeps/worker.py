@@ -1,7 +1,7 @@
 """One run of a sweep in a process of its own: `python -m grpo_runner.sweeps.worker`, the run on its standard input.
 
-The first line is JSON: {"config": YAML of the RunConfig, "cores": [numbers]}. The input stays open as long as the
-sweep lives: at its end, which a killed sweep leaves too, the process ends itself.
+The first line is JSON: {"config": YAML of the RunConfig, "run_dir": its folder, "cores": [numbers]}. The input stays
+open as long as the sweep lives: at its end, which a killed sweep leaves too, the process ends itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import threading
 
 import yaml
 
-from ..schema import RunConfig
+from ..errors import Interrupted
 from ..validate import build
 from .task import perform
 
@@ -24,17 +24,17 @@ def main() -> int:
     if asked["cores"] and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, asked["cores"])
     threading.Thread(target=_end_with_the_sweep, daemon=True).start()
-    outcome = perform(config_of(asked["config"]), to_log=True)
-    return outcome.code
-
-
-def config_of(text: str) -> RunConfig:
-    """The RunConfig of its YAML."""
-    return build(yaml.safe_load(text))
+    try:
+        return perform(build(yaml.safe_load(asked["config"]) | {"run_dir": asked["run_dir"]})).code
+    except Interrupted as error:
+        print(error, file=sys.stderr)
+    except KeyboardInterrupt:
+        pass
+    return Interrupted.exit_code
 
 
 def _end_with_the_sweep() -> None:
-    while sys.stdin.buffer.read(1):
+    while os.read(0, 1):  # past Python's buffer, whose lock a thread must not hold when the process ends
         pass
     os.kill(os.getpid(), signal.SIGKILL)
 
