@@ -95,6 +95,8 @@ class Jobs:
             print(f"{title}{count}", flush=True)
         else:
             print(title, flush=True)
+        if not self.total and (best := record.best(self.home)) and not stopped:
+            print(f"Best by {self.metric}: {best}", flush=True)
         if failed:
             print(f"Failed: {', '.join(failed)}", file=sys.stderr)
             print(f"What they said: python -m grpo_runner sweep failures {shlex.quote(self.name)}", file=sys.stderr)

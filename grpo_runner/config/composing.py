@@ -112,17 +112,22 @@ def plan(overrides: Sequence[str], sweep: bool = False, source: Source | None = 
         settings = [override.input_line or "" for override in parsed if override.is_hydra_override()]
         added = _sweep_settings(final, parsed, base)
         differing = {key for key, override in final.items() if override.is_sweep_override()}
-        configs: list[RunConfig] = []
-        jobs: list[list[str]] = []
-        if str(base.hydra.sweeper._target_).endswith("." + BasicSweeper.__name__):
-            jobs = _jobs(final)
-            made = jobs[:1] if first_only else jobs
-            configs = [_run_of_sweep([*job, *settings, *added, "hydra.mode=MULTIRUN"], source) for job in made]
+        ends = [*settings, *added, "hydra.mode=MULTIRUN"]
+        listed = str(base.hydra.sweeper._target_).endswith("." + BasicSweeper.__name__)
+        if listed and (wide := [o.input_line for o in final.values() if o.is_interval_sweep()]):
+            raise InputError(
+                f"{wide[0]}: an interval cannot be listed. Give values, or search in it: hydra/sweeper=optuna"
+            )
+        jobs = _jobs(final) if listed else [[first(override) for override in final.values()]]
+        made = [_run_of_sweep([*job, *ends], source) for job in (jobs[:1] if first_only else jobs)]
+        configs, whole = [config for config, _ in made], made[0][1]
+        if listed:
             _check_folders(configs, [[text for text in job if text.partition("=")[0] in differing] for job in jobs])
+        else:  # what will be composed as it goes is known to be right in its first values, and has a metric to go by
+            _check_metric(configs.pop())
         in_process = str(base.hydra.launcher._target_).endswith("." + BasicLauncher.__name__)
-        whole = _compose([*(first(override) for override in parsed), *added, "hydra.mode=MULTIRUN"], source)
         of_sweep = (Path(whole.hydra.sweep.dir), str(whole.metric), in_process)
-        return Plan((*overrides, *added), tuple(configs), True, len(jobs), *of_sweep)
+        return Plan((*overrides, *added), tuple(configs), True, len(jobs) if listed else 0, *of_sweep)
 
 
 def to_show(overrides: Sequence[str], source: Source) -> list[str]:
@@ -222,10 +227,18 @@ def _sweep_settings(final: Mapping[str, Override], parsed: Sequence[Override], b
     return added
 
 
-def _run_of_sweep(overrides: list[str], source: Source) -> RunConfig:
+def _check_metric(config: RunConfig) -> None:
+    if config.metric.startswith("eval/") and not config.evaluation.every:
+        raise InputError(
+            f"metric={config.metric}: evaluation.every=0, so that the search has no figure to go by.\n"
+            "Evaluate, or search by a figure of training, such as metric=reward/mean."
+        )
+
+
+def _run_of_sweep(overrides: list[str], source: Source) -> tuple[RunConfig, DictConfig]:
     composed = _compose(overrides, source)
     try:
-        return resolve(composed, composed.hydra)
+        return resolve(composed, composed.hydra), composed
     except InputError as error:
         lines = str(error).splitlines()[:4]
         raise InputError("\n".join([f"In the sweep's run {composed.hydra.sweep.subdir}:", *lines])) from None

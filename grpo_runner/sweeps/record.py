@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
 from filelock import FileLock
 
 from ..errors import InputError, nearest
@@ -56,6 +57,17 @@ def runs(folder: Path) -> list[RunState]:
     steps = record.steps if record else {}
     beside = sorted(path.parent.name for name in ("config.yaml", FAILURE) for path in folder.glob(f"*/{name}"))
     return [read(folder / name, steps.get(name)) for name in dict.fromkeys([*steps, *beside])]
+
+
+def best(folder: Path) -> str:
+    """What a search found best, and its value: `0.25 with optim.lr=0.0005`; "" where it left no such file."""
+    try:
+        found = yaml.safe_load((folder / "optimization_results.yaml").read_text(encoding="utf-8"))
+        chosen = " ".join(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"
+                          for key, value in found["best_params"].items())  # fmt: skip
+        return f"{found['best_value']:.4g} with {chosen}"
+    except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError):
+        return ""
 
 
 def find(name: str) -> Path:
