@@ -77,7 +77,10 @@ def train(words: Sequence[str]) -> int:
         raise _no_folder(error) from error
     try:
         with jobs.watching():
-            _hydra([*(["--multirun"] if planned.sweep else []), *planned.overrides], source, jobs.task())
+            try:
+                _hydra([*(["--multirun"] if planned.sweep else []), *planned.overrides], source, jobs.task())
+            except RunnerError as error:
+                jobs.outlast(error)
     except KeyboardInterrupt:
         jobs.close("Sweep stopped; the same command goes on from there. ", stopped=True)
         raise

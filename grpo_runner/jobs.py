@@ -7,6 +7,7 @@ import os
 import shlex
 import socket
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -15,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from . import parallel
-from .errors import InputError, Interrupted
+from .errors import InputError, Interrupted, RunnerError
 from .sweeps import record, table
 from .sweeps.live import Watch
-from .sweeps.states import FAILURE, Failure, RunState, fail, read, write_failure
+from .sweeps.states import FAILURE, RUNNING, Failure, RunState, fail, read, write_failure
 from .sweeps.task import CRASHED, Outcome, crashed, perform
 
 if TYPE_CHECKING:
@@ -95,12 +96,19 @@ class Jobs:
             print(f"{title}{count}", flush=True)
         else:
             print(title, flush=True)
+        if going := sum(state.state == "running" for _, state in self._states()) if stopped else 0:
+            print(f"{going} go on by themselves, as their launcher has it: sweep status {self.name}", flush=True)
+        missing = 0 if stopped else max(0, self.total - len(ends))
+        if missing:
+            print(f"Not started: {missing}. The same command goes on.", flush=True)
         if not self.total and (best := record.best(self.home)) and not stopped:
             print(f"Best by {self.metric}: {best}", flush=True)
         if failed:
             print(f"Failed: {', '.join(failed)}", file=sys.stderr)
             print(f"What they said: python -m grpo_runner sweep failures {shlex.quote(self.name)}", file=sys.stderr)
-        return max((code if code > 0 else CRASHED for _, code in ends.values() if code), default=0)
+        return max((code if code > 0 else CRASHED for _, code in ends.values() if code), default=0) or CRASHED * bool(
+            missing
+        )
 
     def _ends(self, stopped: bool) -> dict[int, tuple[str, int]]:
         """Name and exit code of each run that has ended, by its number: as known here, else as its folder says."""
@@ -115,10 +123,20 @@ class Jobs:
                 ends[number] = name, 0
             elif state.failure:
                 ends[number] = name, state.failure.code
-            elif not stopped:
+            elif not stopped and (state.folder / RUNNING).exists():
                 write_failure(state.folder, Failure(CRASHED, _NO_WORD))
                 ends[number] = name, CRASHED
+                (state.folder / RUNNING).unlink()
         return ends
+
+    def outlast(self, error: RunnerError) -> None:
+        """Wait for the runs that a launcher left going when it ended with an error; raise it where none had begun."""
+        if self.in_process or not any((state.folder / RUNNING).exists() or state.made for _, state in self._states()):
+            record.forget(self.home)
+            raise error
+        print(f"The launcher ended with an error. {error}", file=sys.stderr)
+        while any(state.state == "running" for _, state in self._states()):
+            time.sleep(1.0)
 
     def _states(self) -> list[tuple[str, RunState]]:
         if self.runs:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -99,11 +98,8 @@ def _clean(screen: Console, folder: Path, flags: set[str]) -> int:
         screen.print("Nothing was removed.")
         return 0
     removed = sum(_remove(screen, state) for state in going)
-    if not any((folder / state.name).exists() for state in record.runs(folder)) and "--finished" in flags:
-        for name in (record.RECORD, ".sweep.lock"):
-            (folder / name).unlink(missing_ok=True)
-        with suppress(OSError):  # something else lies in it
-            folder.rmdir()
+    if "--finished" in flags:
+        record.forget(folder)
     screen.print(f"{removed} runs removed from {folder}", soft_wrap=True)
     return 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from ..files import write_json
 from ..schema import RunConfig
 from .states import FAILURE, RunState, read
 
-RECORD = "sweep.json"
+RECORD, LOCK = "sweep.json", ".sweep.lock"
 HOME = Path("outputs/sweeps")
 
 
@@ -32,11 +33,20 @@ class Record:
 def remember(folder: Path, command: str, configs: Sequence[RunConfig], metric: str) -> None:
     """Write the record; runs that an earlier command put into the same folder stay in it. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / ".sweep.lock"):
+    with FileLock(folder / LOCK):
         before = recall(folder)
         steps = {os.path.relpath(config.run_dir, folder): config.steps for config in configs}
         steps = {**({} if before is None else before.steps), **steps}
         write_json(folder / RECORD, {"command": command, "metric": metric, "steps": steps})
+
+
+def forget(folder: Path) -> None:
+    """Take away what a sweep has left before its first run; nothing where a run has a folder."""
+    if not any(path.is_dir() for path in folder.glob("*")):
+        for name in (RECORD, LOCK, "multirun.yaml"):  # the last is Hydra's own
+            (folder / name).unlink(missing_ok=True)
+        with suppress(OSError):  # something else lies in it
+            folder.rmdir()
 
 
 def recall(folder: Path) -> Record | None:

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from ..errors import RunnerError, in_a_line
+from ..errors import Interrupted, RunnerError, in_a_line
 from ..files import write_json
 
 RUNNING, FAILURE, LOG = ".running", "failure.json", "log.txt"
@@ -74,6 +74,8 @@ def working(folder: Path) -> Iterator[None]:
     write_json(folder / RUNNING, {"host": socket.gethostname(), "pid": os.getpid(), "began": _began(os.getpid())})
     try:
         yield
+    except Interrupted:  # Ctrl-C: it is to be gone on with
+        raise
     except Exception as error:
         fail(folder, error)
         raise
