@@ -57,7 +57,8 @@ ARROWS = {
     },  # of lessons only show; of data the order and a glance at files; of tracking and train only what times two steps
     "preview": {"config", "data", "prompts", "policy", "reward", "tracking", "grading", "lessons"},
     "config": set(),
-    "jobs": {"config", "train"},
+    "sweeps": {"train", "tracking", "lessons"},  # of lessons only show
+    "jobs": {"config", "train", "sweeps"},
     "contamination": {"config", "data", "reward", "lessons"},  # of lessons only show, as grading
     # of grading: policies and the bar; of lessons only show
     "suite": {
@@ -86,6 +87,7 @@ ARROWS = {
         "planning",
         "preview",
         "suite",
+        "sweeps",
         "policy",
         "tracking",
     },
