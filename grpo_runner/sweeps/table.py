@@ -81,7 +81,7 @@ def _words(state: RunState) -> str:
         return f"unfinished, {state.saved} of {state.steps} steps"
     if state.state == "failed" and state.failure:
         return f"failed (exit {state.failure.code})"
-    return f"running ({state.place})" if state.place else state.state
+    return state.state
 
 
 def _short(state: RunState) -> str:
@@ -90,7 +90,7 @@ def _short(state: RunState) -> str:
 
 def _next(state: RunState) -> str:
     if state.state == "running":
-        return "left alone"
+        return f"left to {state.place}"
     from_step = f"from step {state.saved}" if state.saved else "from the start"
     told = {"done": "skipped", "new": "starts", "unfinished": "resumes", "failed": "runs again"}[state.state]
     return told if state.state in ("done", "new") else f"{told} {from_step}"

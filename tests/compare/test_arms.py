@@ -44,7 +44,7 @@ def keyed(made: Run, **keys: object) -> Run:
 
 
 def grpo(seed: int, **changes: object) -> Run:
-    return run(seed, "advantage=grpo", method="GRPO", **changes)
+    return run(seed, "advantage=grpo", **({"method": "GRPO"} | changes))
 
 
 def dr_grpo(seed: int, **changes: object) -> Run:
