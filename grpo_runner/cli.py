@@ -146,6 +146,13 @@ def evaluate(words: Sequence[str]) -> int:
     return measure(words)
 
 
+def compare(words: Sequence[str]) -> int:
+    """Hold arms of runs against each other, paired by seed."""
+    from .compare.command import compare as hold
+
+    return hold(words)
+
+
 VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "train": (train, "train one run, or a sweep with -m; this is what happens without a verb"),
     "merge": (merge, "RUN_FOLDER OUTPUT_FOLDER: write a run's adapter and its base as one model folder"),
@@ -158,6 +165,10 @@ VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "evaluate": (
         evaluate,
         "how often a model is right, with intervals: model=… or adapter=RUN_FOLDER (evaluate --help)",
+    ),
+    "compare": (
+        compare,
+        "RUNS …: arms paired by seed, intervals, a verdict, one page: folders, sweeps, logs (compare --help)",
     ),
     "data": (data, "contamination data=… evaluation=…: which evaluation questions are in the training set"),
     "prompt": (prompt, "the prompts of a run: text, tokens, lengths, and what does not fit; experiment=… --n 3"),

@@ -46,6 +46,7 @@ ARROWS = {
         "tracking",
         "lessons",
     },  # of lessons only show: the console, tables, text made safe to print
+    "compare": {"config", "lessons", "tracking"},  # of lessons only show; of config only where conf/ is
     "planning": {
         "config",
         "data",
@@ -78,6 +79,7 @@ ARROWS = {
         "jobs",
         "lessons",
         "grading",
+        "compare",
         "contamination",
         "health",
         "planning",
@@ -156,8 +158,11 @@ def test_no_pickle_no_torch_load_no_eval():
 
 
 def test_the_command_line_starts_without_torch():
-    code = "import sys, grpo_runner.cli, grpo_runner.reward; sys.exit(any(m in sys.modules for m in ('torch', 'transformers', 'sympy')))"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+    code = (
+        "import sys, grpo_runner.cli, grpo_runner.reward, grpo_runner.compare.command as c; c.compare(['--help']); "
+        "sys.exit(any(m in sys.modules for m in ('torch', 'transformers', 'sympy', 'wandb', 'pandas')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL).returncode == 0
 
 
 def _roots(path: Path) -> list[str]:
