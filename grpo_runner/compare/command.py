@@ -106,6 +106,7 @@ def analyse(flags: argparse.Namespace) -> Analysis:
         values=found,
         effects=made,
         window=window.described(comparison, flags.window),
+        bounds=window.common(comparison, flags.window),
         verdict=tuple(verdict(made)) if len(comparison.arms) > 1 else _alone(comparison),
     )
 
@@ -165,7 +166,19 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
 
     parser = _Parser(prog="compare", add_help=False, allow_abbrev=False)
     parser.add_argument("runs", nargs="*")
-    for flag in ("by", "baseline", "metric", "window", "level", "target", "allow", "html", "check", "columns", "figures"):
+    for flag in (
+        "by",
+        "baseline",
+        "metric",
+        "window",
+        "level",
+        "target",
+        "allow",
+        "html",
+        "check",
+        "columns",
+        "figures",
+    ):
         parser.add_argument(f"--{flag}")
     for flag in (*FILES, "seed-from"):
         parser.add_argument(f"--{flag}")

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from ...types import Analysis
-from . import curves
+from . import curves, weights
+from .forest import forest
 from .theme import Spec
 
 
@@ -48,6 +49,30 @@ FIGURES: dict[str, Figure] = {
     "length_wrong_difference": _difference("length/wrong", "Length of wrong answers"),
     "length_right": _curve("length/right", "Length of right answers"),
     "length_right_difference": _difference("length/right", "Length of right answers"),
+    "forest": Figure(
+        "All measures",
+        "Arm minus baseline with its interval, in standard deviations of the baseline's runs. A filled triangle is a "
+        "difference that is shown, a hollow circle one that is not. In bold: what was stated beforehand.",
+        forest,
+    ),
+    "weight_by_success": Figure(
+        "Weight against success rate",
+        "What a question weighs before the loss norm, Σ|A| over its G answers: mean at each success rate, with the "
+        "closed forms for rewards of 0 and 1. Bars hold the middle 80 %; the size of a mark goes with its groups.",
+        weights.by_success,
+    ),
+    "weight_after_norm": Figure(
+        "Weight after the loss norm",
+        "Σ|token weights| of a question over the mean of its arm: 1 is what a question weighs on average. Curves: the "
+        "arm's closed form at its median length. Bars hold the middle 80 %; the size of a mark goes with its groups.",
+        weights.after_norm,
+    ),
+    "cumulative_weight": Figure(
+        "Cumulative weight by difficulty",
+        "The share of hard, medium and easy questions in all weight so far, by their success rate p at each step: mean "
+        "and interval over seeds.",
+        weights.cumulative,
+    ),
     "reward": _curve("reward", "Reward in training"),
     "entropy": _curve("entropy", "Entropy"),
     "truncated": _curve("truncated", "Truncated answers"),

@@ -125,7 +125,11 @@ def _window(bounds: tuple[int, int]) -> Spec:
     """The final window, shaded."""
     values = [{"x": bounds[0], "x2": bounds[1] - 1}]
     shade = {"type": "rect", "color": theme.GREY, "opacity": 0.1}
-    return {"data": {"values": values}, "mark": shade, "encoding": {"x": theme.x_axis("x", "step"), "x2": {"field": "x2"}}}
+    return {
+        "data": {"values": values},
+        "mark": shade,
+        "encoding": {"x": theme.x_axis("x", "step"), "x2": {"field": "x2"}},
+    }
 
 
 def _seeds(seeds: Sequence[Mapping[str, Any]], x: Spec, y: Spec, by: Mapping[str, Spec]) -> Spec:

@@ -12,7 +12,7 @@ from ...types import Arm, Comparison, Series
 from ...window import made, planned
 from .theme import short
 
-BINS = 120  # points of a line: more are not seen, and make the page heavy
+BINS = 80  # points of a line at most: more make it restless, and the page heavy
 Line = dict[float, float]  # {step: value}, rising
 
 
@@ -30,7 +30,7 @@ def binned(series: Series, width: int) -> Line:
     """
     known = np.isfinite(series.values_N)
     steps_N, values_N = series.steps_N[known], series.values_N[known]
-    if width == 1 or steps_N.size <= BINS and _sparse(steps_N, width):
+    if width == 1 or (steps_N.size <= BINS and _sparse(steps_N, width)):
         return {float(step): float(value) for step, value in zip(steps_N, values_N, strict=True)}
     which_N = steps_N // width
     bins, at, counts = np.unique(which_N, return_inverse=True, return_counts=True)

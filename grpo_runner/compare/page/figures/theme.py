@@ -17,6 +17,7 @@ HEIGHT = 260
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DASHES = ([1, 0], [7, 3], [2, 2], [8, 3, 2, 3], [12, 4])  # of another length than PALETTE: 30 arms differ
 SHAPES = ("circle", "triangle-up", "square", "diamond", "cross", "triangle-down", "triangle-right")
+TICKS = {"signal": "max(2, min(8, floor(width / 70)))"}  # along x: fewer on a phone
 GREY = "#888888"  # seen on both grounds
 PICKED = "arms"  # the parameter of the legend: a click on an arm dims the others, another click brings them back
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', Arial, sans-serif"
@@ -65,7 +66,7 @@ def x_axis(field: str, title: str, **scale: Any) -> Spec:
         "type": "quantitative",
         "title": title,
         "scale": {"nice": False, "zero": False} | scale,
-        "axis": {"grid": False, "tickCount": 8},
+        "axis": {"grid": False, "tickCount": TICKS},
     }
 
 
@@ -94,17 +95,18 @@ def _scale(names: Sequence[str], shown: Sequence[str] | None, range_: Sequence[A
     return {"domain": chosen, "range": [of[name] for name in chosen]}
 
 
-def _legend(names: Sequence[str]) -> Spec | None:
+def _legend(names: Sequence[str], stroke: bool) -> Spec | None:
     """Above the figure; none of a single arm, which the page names already."""
     if len(names) < 2:
         return None
     wide = sum(map(len, names)) > _WIDE_LEGEND
-    return {"orient": "top", "title": None} | ({"direction": "vertical", "columns": 1} if wide else {})
+    lines = {"symbolType": "stroke", "symbolOpacity": 1, "symbolSize": 350} if stroke else {}
+    return {"orient": "top", "title": None, **lines} | ({"direction": "vertical", "columns": 1} if wide else {})
 
 
-def colour(names: Sequence[str], shown: Sequence[str] | None = None) -> Spec:
-    """Encoding of the field `arm`. names: of all arms, in order; shown: those of this figure."""
-    return _by_arm(names, shown, PALETTE)
+def colour(names: Sequence[str], shown: Sequence[str] | None = None, lines: bool = True) -> Spec:
+    """Encoding of the field `arm`. names: of all arms, in order; shown: those of this figure. lines: in the legend."""
+    return _by_arm(names, shown, PALETTE, lines)
 
 
 def dash(names: Sequence[str], shown: Sequence[str] | None = None) -> Spec:
@@ -112,12 +114,12 @@ def dash(names: Sequence[str], shown: Sequence[str] | None = None) -> Spec:
 
 
 def shape(names: Sequence[str], shown: Sequence[str] | None = None) -> Spec:
-    return _by_arm(names, shown, SHAPES)
+    return _by_arm(names, shown, SHAPES, False)
 
 
-def _by_arm(names: Sequence[str], shown: Sequence[str] | None, range_: Sequence[Any]) -> Spec:
+def _by_arm(names: Sequence[str], shown: Sequence[str] | None, range_: Sequence[Any], lines: bool = True) -> Spec:
     scale = _scale(names, shown, range_)
-    return {"field": "arm", "type": "nominal", "scale": scale, "legend": _legend(scale["domain"])}
+    return {"field": "arm", "type": "nominal", "scale": scale, "legend": _legend(scale["domain"], lines)}
 
 
 def picking() -> list[Spec]:
