@@ -110,8 +110,8 @@ def drawn(
     if max((sum(row["arm"] == name for row in seeds) for name in shown), default=0) > 1:
         layers.append(_seeds(seeds, x, y, by))
     if banded := any(low is not None for row in means for low in row["lo"]):
-        ends = {"x": x, "y": y | {"field": "lo"}, "y2": {"field": "hi"}}
-        band = {"mark": {"type": "area"}, "transform": [{"filter": "isValid(datum.lo)"}]}
+        ends: Spec = {"x": x, "y": y | {"field": "lo"}, "y2": {"field": "hi"}}
+        band: Spec = {"mark": {"type": "area"}, "transform": [{"filter": "isValid(datum.lo)"}]}
         band |= {"encoding": {**ends, "color": by["color"], "opacity": theme.if_picked(0.18, 0.03), "detail": detail}}
         layers.append(band)
     opacity = theme.if_picked(1.0, 0.12)
@@ -165,13 +165,19 @@ def _marks(
     told: Sequence[Spec],
     kinds: Mapping[str, str] | None,
 ) -> list[Spec]:
-    """Points of the means: seen where they are few, and always found by a pointer. With kinds about ten have a shape."""
+    """Points of the means: seen where they are few, always found by a pointer. With kinds, about ten have a shape."""
     most = max(len(row["x"]) for row in means)
     found: Spec = {"x": x, "y": y, "color": colour | {"legend": None} if not kinds else colour, "tooltip": [*told]}
     if kinds:
         every = max(1, -(-most // 10))
         shape = {"domain": [*kinds], "range": [*kinds.values()]}
-        legend = {"orient": "top", "title": None, "symbolFillColor": theme.GREY, "symbolStrokeColor": theme.GREY}
+        legend = {
+            "orient": "top",
+            "title": None,
+            "symbolFillColor": theme.GREY,
+            "symbolStrokeColor": theme.GREY,
+            "symbolSize": 110,
+        }
         encoding = found | {"shape": {"field": "kind", "type": "nominal", "scale": shape, "legend": legend}}
         row_number = [{"window": [{"op": "row_number", "as": "place"}], "groupby": ["arm", "kind"]}]
         thinned = {"transform": [*row_number, {"filter": f"datum.place % {every} == 1 % {every}"}]}

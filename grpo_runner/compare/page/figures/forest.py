@@ -20,7 +20,7 @@ FAR = 5.0  # standard deviations from which on the axis is logarithmic
 
 
 def forest(analysis: Analysis) -> Spec | None:
-    """Each difference in standard deviations of the baseline's runs, a unit that all measures have; None where none has.
+    """Each difference in standard deviations of the baseline's runs, one unit for all; None where there is none.
 
     A difference that is shown is filled, and a triangle; others are hollow, and circles. Measures that the tests were
     stated for are bold. Left out: measures in which the baseline's runs do not differ, or that have no interval.

@@ -49,8 +49,8 @@ def by_seed(arm: Arm) -> dict[int, Groups]:
 
 def together(found: Sequence[Groups]) -> Groups:
     """All groups of some runs."""
-    arrays = [np.concatenate([getattr(one, name) for one in found]) for name in _ARRAYS]
-    return Groups(*arrays, binary=all(one.binary for one in found))
+    arrays = {name: np.concatenate([getattr(one, name) for one in found]) for name in _ARRAYS}
+    return Groups(**arrays, binary=all(one.binary for one in found))
 
 
 def by_arm(analysis: Analysis) -> dict[str, Groups]:

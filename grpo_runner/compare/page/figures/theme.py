@@ -100,7 +100,7 @@ def _legend(names: Sequence[str], stroke: bool) -> Spec | None:
     if len(names) < 2:
         return None
     wide = sum(map(len, names)) > _WIDE_LEGEND
-    lines = {"symbolType": "stroke", "symbolOpacity": 1, "symbolSize": 350} if stroke else {}
+    lines = {"symbolType": "stroke", "symbolOpacity": 1, "symbolSize": 220} if stroke else {}
     return {"orient": "top", "title": None, **lines} | ({"direction": "vertical", "columns": 1} if wide else {})
 
 

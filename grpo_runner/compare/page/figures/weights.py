@@ -88,7 +88,7 @@ def _closed_forms(size: int) -> list[dict[str, Any]]:
     p = np.linspace(0, 1, GRID)
     rows = []
     for name, (scale, formula, _) in THEORIES.items():
-        advantage = AdvantageConfig(baseline="group_mean", scale=scale, ddof=0, eps=0.0)  # type: ignore[arg-type]
+        advantage = AdvantageConfig(baseline="group_mean", scale=scale, ddof=0, eps=0.0)
         curve = advantage_weight_theory(p, advantage, size)
         assert curve is not None
         rows.append(_curve_row(f"{NAMED[name].label}: {formula}", p, curve))
@@ -138,21 +138,20 @@ def _against(
     layers: list[Spec] = []
     if curve_rows:
         layers.append(_curves(curve_rows, x, y, theme.colour(names, shown, lines=False) if by_arm else None))
-    beside = {"xOffset": {"field": "arm", "type": "nominal", "scale": {"domain": shown, "range": _offsets(len(shown))}}}
     size = {"field": "n", "type": "quantitative", "scale": {"type": "sqrt", "range": [25, 260]}, "legend": None}
     told = theme.tell(
         ("arm", "arm", None), ("p", "success rate", ".3~f"), ("y", f"mean {title}", ",.4~g"),
         ("lo", f"{100 * MIDDLE[0]:g} % below", ",.4~g"), ("hi", f"{100 * (1 - MIDDLE[1]):g} % above", ",.4~g"),
         ("n", "groups", ",d"),
     )  # fmt: skip
-    by = {"x": x, "color": colour, "opacity": theme.if_picked(0.9, 0.08), **beside}
+    by = {"x": x, "color": colour, "opacity": theme.if_picked(0.9, 0.08)}
     bar = {"y": y | {"field": "lo"}, "y2": {"field": "hi"}}
     layers.append({"mark": {"type": "rule", "strokeWidth": 1.5}, "encoding": by | bar})
-    dots = {"mark": {"type": "point", "filled": True}, "params": theme.picking()}
+    # hollow: arms that weigh the same lie on one another
+    dots = {"mark": {"type": "point", "filled": False, "strokeWidth": 2}, "params": theme.picking()}
     found = {"y": y, "size": size, "shape": theme.shape(names, shown), "tooltip": told}
     layers.append(dots | {"encoding": by | found})
-    resolve = {"resolve": {"scale": {"strokeDash": "independent"}}}
-    return theme.spec(layers, data={"values": [*rows]}, **resolve)
+    return theme.spec(layers, data={"values": [*rows]}, resolve={"scale": {"strokeDash": "independent"}})
 
 
 def _curves(rows: Sequence[Mapping[str, Any]], x: Spec, y: Spec, colour: Spec | None) -> Spec:
@@ -166,16 +165,11 @@ def _curves(rows: Sequence[Mapping[str, Any]], x: Spec, y: Spec, colour: Spec | 
         "title": None,
         "symbolType": "stroke",
         "symbolStrokeColor": theme.GREY,
-        "symbolSize": 350,
+        "symbolSize": 220,
     }
     shape = {"field": "arm", "type": "nominal", "scale": dashes, "legend": legend}
     mark = {"type": "line", "strokeWidth": 1.6, "color": theme.GREY}
     return line | {"mark": mark, "encoding": {"x": x, "y": y, "strokeDash": shape}}
-
-
-def _offsets(count: int) -> list[float]:
-    """Points of the arms beside one another: a few pixels around the place of their success rate."""
-    return [4.0 * (place - (count - 1) / 2) for place in range(count)]
 
 
 # --- over the run
