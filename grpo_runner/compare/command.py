@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import NoReturn
 from rich.console import Console
 from rich.text import Text
 
-from ..errors import InputError, nearest
+from ..errors import InputError, MachineError, nearest
 from ..lessons.show import Screen, one_line
 from .types import Analysis, Comparison
 
@@ -31,7 +32,9 @@ What is compared
   --allow KEY,…         settings that may differ beside those of --by; data: the training questions
 
 What comes out
-  --html FILE           one page with everything, which needs no network
+  --html FILE           one page with everything, which needs no network; that of a single run is
+                        RUN/report.html by itself
+  --figures FOLDER      each figure of the page as PNG and SVG, some seconds each
   --csv FILE            a row a run and measure; - is standard output, as for the next three
   --json FILE           arms, values, effects, warnings, verdict
   --md FILE             the tables in Markdown
@@ -61,7 +64,7 @@ def compare(words: Sequence[str], console: Console | None = None) -> int:
 
         console.print(f"{USAGE}\n\n{HELP.format(measures=', '.join(MEASURES))}", soft_wrap=True)
         return 0
-    flags = _parse(words)
+    flags = parse(words)
     analysis = analyse(flags)
     said = None
     if flags.check:
@@ -73,7 +76,7 @@ def compare(words: Sequence[str], console: Console | None = None) -> int:
         from .table import show
 
         show(console, analysis)
-    _write(console, analysis, flags)
+    _write(console, analysis, flags, words)
     if said is None:
         return 0
     console.print(Text(one_line(f"check: {said[1]}"), style="bold"))
@@ -103,6 +106,7 @@ def analyse(flags: argparse.Namespace) -> Analysis:
         values=found,
         effects=made,
         window=window.described(comparison, flags.window),
+        bounds=window.common(comparison, flags.window),
         verdict=tuple(verdict(made)) if len(comparison.arms) > 1 else _alone(comparison),
     )
 
@@ -114,29 +118,67 @@ def _alone(comparison: Comparison) -> tuple[str, ...]:
     return (f"One arm ({arm.label}): the runs differ in nothing but the seed, so there is nothing to compare.",)
 
 
-def _write(console: Console, analysis: Analysis, flags: argparse.Namespace) -> None:
+def _write(console: Console, analysis: Analysis, flags: argparse.Namespace, words: Sequence[str]) -> None:
     from . import export
 
-    written = []
+    written: list[str] = []
     for kind in FILES:
         if path := getattr(flags, kind):
             export.write(analysis, kind, Path(path))
             written += [path] if path != "-" else []
-    if flags.html:
-        from .page import write
-
-        write(analysis, Path(flags.html))
-        written.append(flags.html)
+    if flags.html or flags.figures:
+        written += _page(analysis, flags, shlex.join(["python", "-m", "grpo_runner", "compare", *words]))
+    elif not any(getattr(flags, kind) for kind in (*FILES, "check")):
+        written += _of_one_run(console, analysis)
     for path in written:
-        console.print(f"written: {path}", style="dim", soft_wrap=True)
+        console.print(f"written: {one_line(path)}", style="dim", soft_wrap=True)
 
 
-def _parse(words: Sequence[str]) -> argparse.Namespace:
+def _page(analysis: Analysis, flags: argparse.Namespace, command: str) -> list[str]:
+    """The page, the figures as files, or both; what was written."""
+    from .page import save_figures, write
+
+    folder = Path(flags.figures) if flags.figures else None
+    if flags.html:
+        write(analysis, Path(flags.html), figures_dir=folder, command=command)
+    elif folder:
+        save_figures(analysis, folder)
+    return [path for path in (flags.html, flags.figures) if path]
+
+
+def _of_one_run(console: Console, analysis: Analysis) -> list[str]:
+    """A run of ours by itself has its page in its folder. Where that cannot be written nobody asked for it."""
+    from .page import write_run
+
+    (run, *others) = (run for arm in analysis.comparison.arms for run in arm.runs.values())
+    if others or run.source != "folder":
+        return []
+    try:
+        return [str(write_run(run.folder, analysis))]
+    except MachineError as error:
+        console.print(f"no page: {one_line(str(error).splitlines()[0])} Another place: --html FILE", soft_wrap=True)
+        return []
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """The flags of `analyse`. Raises InputError."""
     from .window import DEFAULT, parse_window
 
     parser = _Parser(prog="compare", add_help=False, allow_abbrev=False)
     parser.add_argument("runs", nargs="*")
-    for flag in ("by", "baseline", "metric", "window", "level", "target", "allow", "html", "check", "columns"):
+    for flag in (
+        "by",
+        "baseline",
+        "metric",
+        "window",
+        "level",
+        "target",
+        "allow",
+        "html",
+        "check",
+        "columns",
+        "figures",
+    ):
         parser.add_argument(f"--{flag}")
     for flag in (*FILES, "seed-from"):
         parser.add_argument(f"--{flag}")

@@ -109,19 +109,22 @@ def _mean_of(analysis: Analysis, arm: Arm, measure: Measure, own: Sequence[int])
 
 
 def _foot(console: Console, analysis: Analysis) -> None:
-    if not analysis.effects:
-        return
+    if analysis.effects:
+        console.print()
+        console.print(Text(method(analysis), style="dim"))
+
+
+def method(analysis: Analysis) -> str:
+    """What the columns of the differences are, in words; for analyses with effects."""
     some = analysis.effects[0]
     count = len({effect.measure.key for effect in analysis.effects if effect.primary})
-    method = METHODS.get(some.method, some.method)
-    said = (
-        f"Bold: {'stated beforehand' if count else 'nothing was stated beforehand'}. Interval: {method} over seeds. "
+    return (
+        f"Bold: {'stated beforehand' if count else 'nothing was stated beforehand'}. "
+        f"Interval: {METHODS.get(some.method, some.method)} over seeds. "
         "p: exact sign-flip test, two-sided, after Holm's correction over the measures in bold, and apart from them "
         "over the others. Seen from: the smallest true difference that these seeds would show with a chance of "
         f"{100 * some.power:.0f} %."
     )
-    console.print()
-    console.print(Text(said, style="dim"))
 
 
 METHODS = {"student_t": "Student's t", "bootstrap_t": "bootstrap-t"}

@@ -121,3 +121,4 @@ class Analysis:
     effects: tuple[Effect, ...]
     window: str  # "steps 240 to 299 (the last fifth)"
     verdict: Sequence[str] = field(default_factory=tuple)  # sentences, the primary measures first
+    bounds: tuple[int, int] | None = None  # the window's steps [first, end), where it is the same for all runs

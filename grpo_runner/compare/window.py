@@ -32,12 +32,18 @@ def planned(run: Run) -> int:
 def described(comparison: Comparison, window: Window) -> str:
     """`steps 240 to 299 (the last fifth)`."""
     share = "the last fifth" if window == 0.2 else f"the last {window:g} of all" if isinstance(window, float) else ""
-    found = {bounds(run, window) for run in (run for arm in comparison.arms for run in arm.runs.values())}
-    if len(found) > 1:
+    found = common(comparison, window)
+    if found is None:
         return share or f"the last {window} steps of each run"
-    first, end = found.pop()
+    first, end = found
     steps = f"step {first}" if end - first == 1 else f"steps {first} to {end - 1}"
     return f"{steps} ({share})" if share else steps
+
+
+def common(comparison: Comparison, window: Window) -> tuple[int, int] | None:
+    """The steps [first, end) of the window, where they are the same for all runs."""
+    found = {bounds(run, window) for arm in comparison.arms for run in arm.runs.values()}
+    return found.pop() if len(found) == 1 else None
 
 
 def parse_window(text: str) -> Window:
