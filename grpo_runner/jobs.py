@@ -177,7 +177,10 @@ class Jobs:
             print(error, file=sys.stderr)
             fail(Path(settings.runtime.output_dir), error)
             return Outcome(error.exit_code)
-        return perform(resolved, to_log, mark=self.sweep)
+        outcome = perform(resolved, to_log, mark=self.sweep)
+        if not outcome.code and not self.sweep:  # of a sweep there is one page, by `compare`
+            _put_page(Path(resolved.run_dir))
+        return outcome
 
 
 def _check_folder(config: RunConfig) -> None:
@@ -191,3 +194,20 @@ def _check_folder(config: RunConfig) -> None:
     except InputError as error:
         lines = str(error).splitlines()[:4]
         raise InputError("\n".join([f"In the sweep's run {config.run_name}:", *lines])) from None
+
+
+def _put_page(folder: Path) -> None:
+    """The run's report.html, and where it is. That it cannot be made is said, and is no failure of the run."""
+    if not parallel.speaks():
+        return
+    from .compare.page import REPORT, write_run
+
+    page = folder / REPORT
+    if page.exists() and page.stat().st_mtime_ns > (folder / "DONE").stat().st_mtime_ns:
+        return  # a run that was finished before
+    try:
+        write_run(folder)
+        print(f"page       {min((str(page), os.path.relpath(page)), key=len)}", flush=True)
+    except Exception as error:
+        said = str(error).splitlines()[0] if isinstance(error, RunnerError) else f"{type(error).__name__}: {error}"
+        print(f"no page: {said}", file=sys.stderr)

@@ -17,6 +17,7 @@ METRICS, EVALS, PROBE = "metrics.jsonl", "evals.jsonl", "probe.jsonl"
 # each NAME.png, and the key NAME in W&B
 PICTURES = ("progress", "weights", "weight_by_length", "cumulative_weight", "probe")
 PAGE = "charts.html"
+REPORT = "report.html"  # compare/page writes it when the run is done
 
 # Keys come in this order, `reward/<part>` after `reward/mean` and keys not named here after these, both by name; then
 # `probe/…`. `time/…` keys come last, so that rows can be compared with times left aside.
@@ -191,7 +192,7 @@ class LocalTracker(Tracker):
                     if number >= first:
                         path.unlink()
             if first == 0:
-                for name in (PROBE, PAGE, *map(picture, PICTURES)):
+                for name in (PROBE, PAGE, REPORT, *map(picture, PICTURES)):
                     (self._dir / name).unlink(missing_ok=True)
         for name in (METRICS, EVALS, PROBE):
             jsonl.keep_before(self._dir / name, first)

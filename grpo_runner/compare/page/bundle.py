@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 from ...errors import MachineError
@@ -19,13 +20,13 @@ def bundle() -> str:
     """
     import vl_convert
 
-    kept = _cache() / f"vega-{vl_convert.__version__}.js"
+    kept = _cache() / f"vega-{version('vl-convert-python')}.js"
     try:
         text = kept.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         text = ""
     if "window.vegaEmbed=" not in text:
-        text = vl_convert.javascript_bundle()
+        text = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # its stub wants the snippet, it does not
         _keep(kept, text)
     return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 

@@ -10,6 +10,7 @@ from ..types import Analysis, Arm, Run
 from .markup import safe, safe_line
 
 MOST = 6  # questions of each pair of arms
+LEAST = 0.05  # difference of the shares of right answers that is worth a look
 Row = dict[str, Any]
 Rows = dict[int, dict[tuple[str, str], Row]]  # by seed, then by set and question
 
@@ -51,7 +52,7 @@ def fates(before: Rows, after: Rows, most: int = MOST) -> list[Fate]:
         own = [seed for seed in seeds if name in before[seed] and name in after[seed]]
         pairs = [(before[seed][name], after[seed][name]) for seed in own]
         shares = (_share(pair[0] for pair in pairs), _share(pair[1] for pair in pairs))
-        if shares[0] != shares[1]:
+        if abs(shares[1] - shares[0]) >= LEAST:
             # of the pairs of answers one that shows the difference
             first, last = max(pairs, key=lambda pair: _sign(shares) * (_right(pair[1]) - _right(pair[0])))
             answers = ((first["text"], _right(first)), (last["text"], _right(last)))
@@ -105,6 +106,6 @@ def _fate(fate: Fate, sides: tuple[str, str]) -> str:
         mark = '<span class="right">✓ right</span>' if right else '<span class="wrong">✗ wrong</span>'
         made += (
             f"<div><p><b>{safe_line(side)}</b>: right in {100 * share:.0f} %; one answer {mark}</p>"
-            f'<pre tabindex="0">{safe(text) or "(no text)"}</pre></div>\n'
+            f"<pre>{safe(text) or '(no text)'}</pre></div>\n"
         )
     return made + "</div>\n</article>"

@@ -74,7 +74,7 @@ def _sections(
 
 
 def _top(analysis: Analysis, sections: dict[str, str]) -> Iterator[str]:
-    title = safe_line(analysis.comparison.title)
+    title = safe_line(_title(analysis))
     yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
@@ -84,7 +84,8 @@ def _top(analysis: Analysis, sections: dict[str, str]) -> Iterator[str]:
     links = "".join(f'<li><a href="#{_id(name)}">{name}</a></li>' for name in sections)
     yield f'<nav aria-label="Parts of this page"><ul>{links}</ul></nav>\n</header>\n<main id="main" tabindex="-1">'
     for name, body in sections.items():
-        yield f'<section id="{_id(name)}" aria-labelledby="h-{_id(name)}">\n<h2 id="h-{_id(name)}">{name}</h2>\n{body}\n</section>'
+        place = _id(name)
+        yield f'<section id="{place}" aria-labelledby="h-{place}">\n<h2 id="h-{place}">{name}</h2>\n{body}\n</section>'
     yield '</main>\n<p id="said" role="status" class="unseen"></p>'
 
 
@@ -92,6 +93,12 @@ def _bottom(drawn: embed.Specs) -> Iterator[str]:
     if drawn:
         yield "<noscript><p>The figures need JavaScript; the tables do not.</p></noscript>"
     yield f"{embed.scripts(drawn)}<script>\n{_asset('page.js')}</script>\n</body>\n</html>"
+
+
+def _title(analysis: Analysis) -> str:
+    """Of a single run its own name, also where it is one of a sweep."""
+    runs = [run for arm in analysis.comparison.arms for run in arm.runs.values()]
+    return runs[0].name if len(runs) == 1 else analysis.comparison.title
 
 
 def _id(name: str) -> str:
@@ -110,10 +117,7 @@ def _counted(analysis: Analysis) -> str:
 
 
 def _verdict(analysis: Analysis) -> str:
-    if analysis.verdict:
-        said = "".join(f"<p>{safe(sentence)}</p>\n" for sentence in analysis.verdict)
-    else:
-        said = ""
+    said = "".join(f"<p>{safe(sentence)}</p>\n" for sentence in analysis.verdict)
     if len(analysis.comparison.arms) > 1:
         return f'<div class="verdict">{said}</div>'
     cards = "".join(_card(analysis, measure) for measure in tables.valued(analysis)[:6])

@@ -49,26 +49,32 @@ def _finite(value: object) -> object:
 
 
 def table(name: str, caption: str, head: Sequence[str], rows: Sequence[Sequence[Cell]], sortable: bool = True) -> str:
-    """A table that scrolls by itself where the screen is narrow; the first column names its row.
+    """A table that scrolls by itself where the screen is narrow; the first column names its row, figures stand right.
 
     sortable: each heading is a button; page.js does the rest.
     """
-    numeric = [
-        bool(rows) and all(row[place].key is not None or row[place].text in ("", "-") for row in rows)
-        for place in range(len(head))
+    classes = [
+        ' class="n"' if rows and all(_is_figure(row[place]) for row in rows) else "" for place in range(len(head))
     ]
-    classes = [' class="n"' if number else "" for number in numeric]
     titles = "".join(
-        f'<th scope="col"{kind}>' + (f'<button type="button">{safe(title)}</button>' if sortable else safe(title)) + "</th>"
+        f'<th scope="col"{kind}>'
+        + (f'<button type="button">{safe(title)}</button>' if sortable else safe(title))
+        + "</th>"
         for title, kind in zip(head, classes, strict=True)
     )
     body = "\n".join(f"<tr>{_row(row, classes)}</tr>" for row in rows)
-    attribute = f' id="{name}" data-sort' if sortable else f' id="{name}"'
+    sort = " data-sort" if sortable else ""
     return (
-        f'<div class="wide" role="region" aria-label="{safe_line(caption)}" tabindex="0"><table{attribute}>'
-        f"<caption>{safe(caption)}</caption>\n"
+        # no caption element: it would be as wide as the table, and on a phone scroll away with it
+        f'<p class="caption" id="{name}-caption">{safe(caption)}</p>\n'
+        f'<div class="wide" role="region" aria-labelledby="{name}-caption">'
+        f'<table id="{name}-table" aria-labelledby="{name}-caption"{sort}>\n'
         f"<thead><tr>{titles}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
     )
+
+
+def _is_figure(cell: Cell) -> bool:
+    return cell.text in ("", "-") or (cell.key is not None and cell.text[0] in "−+-<.0123456789")
 
 
 def _row(row: Sequence[Cell], classes: Sequence[str]) -> str:

@@ -25,6 +25,7 @@ def _rows(analysis: Analysis, command: str | None, beside: tuple[str, ...]) -> I
     summaries = [_summary(run) for run in runs]
     if command:
         yield "This page", f"<code>{safe_line(command)}</code>"
+    yield from _listed("Runs in", (run.folder.parent for run in runs if run.source != "wandb"), code=True)
     yield from _listed("Training", (one.get("command") for one in summaries), code=True)
     yield from _listed("Code", (run.commit for run in runs), code=True)
     yield from _listed("Libraries", (_libraries(one) for one in summaries))

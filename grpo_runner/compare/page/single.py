@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+from ...tracking.local import PAGE, REPORT
 from ..types import Analysis
 
-REPORT = "report.html"
-_BESIDE = ("charts.html", "config.yaml", "metrics.jsonl", "evals.jsonl", "questions.parquet", "summary.json")
+_BESIDE = (PAGE, "config.yaml", "metrics.jsonl", "evals.jsonl", "questions.parquet", "summary.json")
 
 
 def write_run(folder: Path, analysis: Analysis | None = None) -> Path:

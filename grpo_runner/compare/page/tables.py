@@ -40,7 +40,7 @@ def arms(analysis: Analysis) -> str:
         cells = [interval(analysis, arm, measure) for measure in chosen]
         rows.append([Cell(label, strong=True), Cell(f"{len(arm.runs)} ({seeds(arm)})", len(arm.runs)), *cells])
     head = ["arm", "seeds", *(titled(one) for one in chosen)]
-    return table("arms", f"Arms: mean {_of_interval(analysis)}", head, rows)
+    return table("arms", f"Mean {_of_interval(analysis)}", head, rows)
 
 
 def measures(analysis: Analysis) -> str:
@@ -53,19 +53,18 @@ def measures(analysis: Analysis) -> str:
     ]
     single = len(own) == 1 and len(own[0].runs) == 1
     head = ["measure", *(["value"] if single else [arm.label for arm in own])]
-    return table("measures", "All measures" + ("" if single else f": mean {_of_interval(analysis)}"), head, rows)
+    return table("measures", "In the window" if single else f"Mean {_of_interval(analysis)}", head, rows)
 
 
 def effects(analysis: Analysis) -> str:
-    """A row an arm and measure: difference, interval, p, corrected p, what could have been seen, pairs, what follows."""
+    """A row an arm and measure: difference, interval, p, corrected p, what could have been seen, pairs, result."""
     several = len(analysis.comparison.arms) > 2
     rows = []
     for effect in analysis.effects:
         name = Cell(titled(effect.measure), strong=effect.primary)
-        p, p_holm = (
-            Cell(text, value) for text, value in zip(tests(effect), (effect.p, effect.p_holm), strict=True)
-        )  # fmt: skip
-        seen = Cell("-") if effect.detectable is None else Cell(number(effect.detectable, digits_of(effect)), effect.detectable)
+        p, p_holm = (Cell(text, value) for text, value in zip(tests(effect), (effect.p, effect.p_holm), strict=True))
+        unseen = effect.detectable
+        seen = Cell("-") if unseen is None else Cell(number(unseen, digits_of(effect)), unseen)
         rows.append(
             [
                 *([Cell(effect.arm.label)] if several else []),
@@ -82,7 +81,7 @@ def effects(analysis: Analysis) -> str:
     head = ["measure", f"difference [{level}]", "shown", "p", "p (Holm)", "seen from", "pairs"]
     baseline = analysis.comparison.baseline.label
     caption = f"arm minus {baseline}" if several else f"{analysis.comparison.arms[1].label} minus {baseline}"
-    return table("effects", f"Differences: {caption}", ["arm", *head] if several else head, rows)
+    return table("effects", caption[0].upper() + caption[1:], ["arm", *head] if several else head, rows)
 
 
 def _said(effect: Effect) -> tuple[str, float]:
@@ -94,7 +93,7 @@ def _said(effect: Effect) -> tuple[str, float]:
 
 
 def runs(analysis: Analysis) -> str:
-    """A row a run: arm, seed, steps, commit, where it lies, and its primary values."""
+    """A row a run: arm, seed, steps, its primary values, commit."""
     chosen = primary(analysis)
     rows = []
     for arm in analysis.comparison.arms:
@@ -108,11 +107,10 @@ def runs(analysis: Analysis) -> str:
                     Cell(done, made(run)),
                     *(_value(one, analysis.values[arm.name][one.key].get(seed)) for one in chosen),
                     Cell((run.commit or "-")[:8] + ("+" if (run.commit or "").endswith("+") else "")),
-                    Cell(str(run.folder)),
                 ]
             )
-    head = ["run", "arm", "seed", "steps", *(titled(one) for one in chosen), "commit", "folder"]
-    return table("runs", "Runs: values in the window", head, rows)
+    head = ["run", "arm", "seed", "steps", *(titled(one) for one in chosen), "commit"]
+    return table("runs", "Values in the window", head, rows)
 
 
 def settings(comparison: Comparison) -> str:
@@ -124,11 +122,11 @@ def settings(comparison: Comparison) -> str:
         if key.partition(".")[0] in NAMES or key in NAMES:
             continue
         values = [_setting(runs, key) for runs in own]
-        if len(set(values)) > 1 or any(" or " in value and len(runs) > 1 for value, runs in zip(values, own, strict=True)):
-            rows.append([Cell(shown_key(key)), *(Cell(value) for value in values)])
+        if len({value for some in values for value in some}) > 1:
+            rows.append([Cell(shown_key(key)), *(Cell(" or ".join(some)) for some in values)])
     if not rows:
         return ""
-    return table("differences-only", "Settings that differ", ["setting", *(arm.label for arm in comparison.arms)], rows)
+    return table("differ", "Settings that differ", ["setting", *(arm.label for arm in comparison.arms)], rows)
 
 
 def shared(comparison: Comparison) -> str:
@@ -137,8 +135,9 @@ def shared(comparison: Comparison) -> str:
     return table("shared", "Settings that all runs share", ["setting", "value"], rows) if rows else ""
 
 
-def _setting(runs: Iterable[Run], key: str) -> str:
-    return " or ".join(dict.fromkeys(_typed(run.settings[key]) if key in run.settings else "not set" for run in runs))
+def _setting(runs: Iterable[Run], key: str) -> tuple[str, ...]:
+    """The distinct values, as they are typed."""
+    return tuple(dict.fromkeys(_typed(run.settings[key]) if key in run.settings else "not set" for run in runs))
 
 
 def _typed(value: object) -> str:
