@@ -112,7 +112,14 @@ def drawn(
     if banded := any(low is not None for row in means for low in row["lo"]):
         ends: Spec = {"x": x, "y": y | {"field": "lo"}, "y2": {"field": "hi"}}
         band: Spec = {"mark": {"type": "area"}, "transform": [{"filter": "isValid(datum.lo)"}]}
-        band |= {"encoding": {**ends, "color": by["color"], "opacity": theme.if_picked(0.18, 0.03), "detail": detail}}
+        band |= {
+            "encoding": {
+                **ends,
+                "color": by["color"],
+                "opacity": theme.if_picked(0.18 if len(shown) < 3 else 0.1, 0.03),
+                "detail": detail,
+            }
+        }
         layers.append(band)
     opacity = theme.if_picked(1.0, 0.12)
     line = {"mark": {"type": "line", "strokeWidth": 2.4}, "params": theme.picking()}

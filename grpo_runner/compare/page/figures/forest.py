@@ -66,7 +66,7 @@ def _spec(analysis: Analysis, rows: list[dict[str, Any]]) -> Spec:
     zero = {"data": {"values": [{"x": 0}]}, "mark": {"type": "rule", "color": theme.GREY, "strokeWidth": 1.2}}
     bars = {"x": x | {"field": "lo"}, "x2": {"field": "hi"}}
     of_shown = {"domain": ["shown", "not shown"], "range": ["triangle-up", "circle"]}
-    legend: dict[str, object] = {"orient": "top", "title": "difference", "symbolFillColor": "transparent"}
+    legend: Spec = {"orient": "top", "title": "difference", "symbolFillColor": "transparent"}
     legend |= {"symbolStrokeColor": theme.GREY, "symbolStrokeWidth": 1.8}
     shape = {"field": "is", "type": "nominal", "scale": of_shown, "legend": legend}
     filled = {"condition": {"test": "datum.is === 'shown'", "value": 1}, "value": 0}
