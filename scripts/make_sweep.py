@@ -325,13 +325,13 @@ def _json(path: Path, value: Mapping[str, object]) -> None:
     path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--arms", default="grpo,dr_grpo", help=f"of {', '.join(ARMS)}")
     for name, default in asdict(Made()).items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), default=default)
-    words = vars(parser.parse_args())
+    words = vars(parser.parse_args(words))
     place, arms = words.pop("folder"), words.pop("arms").split(",")
     if unknown := [arm for arm in arms if arm not in ARMS]:
         parser.error(f"--arms {unknown[0]}: allowed are {', '.join(ARMS)}")
