@@ -76,7 +76,7 @@ def _spec(analysis: Analysis, rows: list[dict[str, Any]]) -> Spec:
         ("measure", "measure", None), ("arm", "arm", None), ("text", "difference", None), ("is", "it is", None),
         ("p", "p (Holm)", None), ("pairs", "pairs", "d"),
     )  # fmt: skip
-    fill = theme.colour(names, arms, lines=False) | {"legend": None}
+    fill = theme.colour(names, arms, lines=False)
     dots = {"x": x, "shape": shape, "fill": fill, "fillOpacity": filled, "tooltip": told}
     text: Spec = {
         "type": "text",
