@@ -52,7 +52,8 @@ FIGURES: dict[str, Figure] = {
     "forest": Figure(
         "All measures",
         "Arm minus baseline with its interval, in standard deviations of the baseline's runs. A filled triangle is a "
-        "difference that is shown, a hollow circle one that is not. In bold: what was stated beforehand.",
+        "difference that is shown, a hollow circle one that is not. In bold: what was stated beforehand. Of several "
+        "arms the bars stand in the order of the legend.",
         forest,
     ),
     "weight_by_success": Figure(

@@ -174,7 +174,7 @@ def _marks(
 ) -> list[Spec]:
     """Points of the means: seen where they are few, always found by a pointer. With kinds, about ten have a shape."""
     most = max(len(row["x"]) for row in means)
-    found: Spec = {"x": x, "y": y, "color": colour | {"legend": None} if not kinds else colour, "tooltip": [*told]}
+    found: Spec = {"x": x, "y": y, "color": colour, "tooltip": [*told]}
     if kinds:
         every = max(1, -(-most // 10))
         shape = {"domain": [*kinds], "range": [*kinds.values()]}

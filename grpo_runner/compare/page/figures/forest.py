@@ -15,7 +15,9 @@ from ...verdict import p_value
 from . import theme
 from .theme import Spec
 
+TITLE = ["difference, in SDs", "of the baseline's runs"]
 ROW, ARM = 34, 24  # points of height: of a measure with one arm, of each arm beside others
+NARROW = 320  # points of a plot under which figures beside the bars would be cut: a phone held upright
 FAR = 5.0  # standard deviations from which on the axis is logarithmic
 
 
@@ -61,7 +63,7 @@ def _spec(analysis: Analysis, rows: list[dict[str, Any]]) -> Spec:
     titles = list(dict.fromkeys(row["measure"] for row in rows))
     y = {"field": "measure", "type": "nominal", "sort": titles, "title": None, "axis": _labels(analysis)}
     offset = {"yOffset": {"field": "arm", "type": "nominal", "sort": arms}} if len(arms) > 1 else {}
-    x = theme.x_axis("x", "difference, in standard deviations of the baseline's runs", zero=True, **_axis(rows))
+    x = theme.x_axis("x", TITLE, zero=True, **_axis(rows))
     by = {"y": y, "color": theme.colour(names, arms, lines=False), "opacity": theme.if_picked(1.0, 0.1), **offset}
     zero = {"data": {"values": [{"x": 0}]}, "mark": {"type": "rule", "color": theme.GREY, "strokeWidth": 1.2}}
     bars = {"x": x | {"field": "lo"}, "x2": {"field": "hi"}}
@@ -74,9 +76,15 @@ def _spec(analysis: Analysis, rows: list[dict[str, Any]]) -> Spec:
         ("measure", "measure", None), ("arm", "arm", None), ("text", "difference", None), ("is", "it is", None),
         ("p", "p (Holm)", None), ("pairs", "pairs", "d"),
     )  # fmt: skip
-    fill = theme.colour(names, arms, lines=False) | {"legend": None}
+    fill = theme.colour(names, arms, lines=False)
     dots = {"x": x, "shape": shape, "fill": fill, "fillOpacity": filled, "tooltip": told}
-    text = {"type": "text", "dy": -11, "fontSize": 11, "align": {"expr": "datum.x < 0 ? 'right' : 'left'"}}
+    text: Spec = {
+        "type": "text",
+        "dy": -11,
+        "fontSize": 11,
+        "opacity": {"expr": f"width < {NARROW} ? 0 : 1"},
+        "align": {"expr": "datum.x < 0 ? 'right' : 'left'"},
+    }
     layers: list[Spec] = [
         zero | {"encoding": {"x": x}},
         {"mark": {"type": "rule", "strokeWidth": 2.4}, "encoding": by | bars},
@@ -89,8 +97,8 @@ def _spec(analysis: Analysis, rows: list[dict[str, Any]]) -> Spec:
     if len(arms) == 1:  # of several arms the table has the figures
         place = {"x": {"datum": 0}, "y": y, "text": {"field": "text"}}
         layers.append({"mark": text | {"dx": {"expr": "datum.x < 0 ? -6 : 6"}}, "encoding": place})
-    step = {"step": ROW} if len(arms) == 1 else {"step": max(ROW, ARM * len(arms)), "for": "position"}
-    return theme.spec(layers, data={"values": rows}) | {"height": step}
+    # in points: Vega-Lite warns of steps beside a width that is the container's
+    return theme.spec(layers, len(titles) * max(ROW, ARM * len(arms) if len(arms) > 1 else 0), data={"values": rows})
 
 
 def _labels(analysis: Analysis) -> Spec:

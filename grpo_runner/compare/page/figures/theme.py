@@ -56,11 +56,12 @@ def several_seeds(arms: Sequence[Arm]) -> bool:
 
 
 def spec(layers: Sequence[Spec], height: int = HEIGHT, **more: Any) -> Spec:
-    """Layers over one another, as wide as the place that they get."""
-    return {"$schema": SCHEMA, "width": "container", "height": height, **more, "layer": [*layers]}
+    """Layers over one another, as wide as the place that they get, axes included."""
+    size = {"width": "container", "height": height, "autosize": {"type": "fit-x", "contains": "padding"}}
+    return {"$schema": SCHEMA, **size, **more, "layer": [*layers]}
 
 
-def x_axis(field: str, title: str, **scale: Any) -> Spec:
+def x_axis(field: str, title: str | list[str], **scale: Any) -> Spec:
     return {
         "field": field,
         "type": "quantitative",
