@@ -19,7 +19,7 @@ _NAME = 24  # the least width of a run's name
 
 def plan(states: Sequence[RunState], width: int) -> Table:
     """Run, state and what will be done with it."""
-    made = _table(width, 44, "state", "now")
+    made = _table(width, 56, "state", "now")
     for state in states:
         made.add_row(state.name, Text(_words(state), STYLES[state.state]), _next(state))
     return made

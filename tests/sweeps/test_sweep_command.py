@@ -108,7 +108,7 @@ def test_the_tables_fit(night: Path, width: int) -> None:
         console = Console(file=file, width=width, force_terminal=False)
         console.print(shown)
         lines = file.getvalue().splitlines()
-        assert max(map(len, lines)) <= width and len(lines) == 7
+        assert max(map(len, lines)) <= width and len(lines) == 7, lines
         assert all("…" not in line for line in lines[:-1]) and lines[-1].startswith("advantage=dr_grpo,")
 
 
