@@ -46,8 +46,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("grpo_runner"):
+            print(_missing(error), file=sys.stderr)  # as a rule another python than the environment's
+            return InputError.exit_code
         crashed(error)
         return CRASHED
+
+
+def _missing(error: ModuleNotFoundError) -> str:
+    return (
+        f"{sys.executable} has no module {error.name}, which grpo_runner needs.\n"
+        "`make setup` makes an environment that has it; then: .venv/bin/python -m grpo_runner"
+    )
 
 
 def train(words: Sequence[str]) -> int:

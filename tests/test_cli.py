@@ -443,3 +443,18 @@ def test_a_stand_in_that_differs_would_be_seen(runs: Runs) -> None:
     """Negative control of the comparison with compose."""
     cli.main(["seed=1"])
     assert runs[0] != compose(["seed=2"]) and replace(runs[0], seed=2) != runs[0]
+
+
+def test_another_python_than_the_environments_is_told(monkeypatch, capsys):
+    def needs(name: str) -> Callable[..., int]:
+        def verb(words):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+        return verb
+
+    monkeypatch.setitem(cli.VERBS, "plan", (needs("hydra"), ""))
+    assert cli.main(["plan"]) == 2
+    said = capsys.readouterr().err
+    assert "has no module hydra" in said and "make setup" in said and "Traceback" not in said
+    monkeypatch.setitem(cli.VERBS, "plan", (needs("grpo_runner.no_such"), ""))  # a fault of ours stays one
+    assert cli.main(["plan"]) == 1 and "This is a fault in grpo_runner" in capsys.readouterr().err

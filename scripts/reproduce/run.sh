@@ -50,7 +50,7 @@ else
     processes=$(gpus)
     [ "$processes" -gt 0 ] || refuse "No NVIDIA GPU was found, and this preset is made for them (conf/experiment/$preset.yaml)." \
         "The same chain in seconds, with the embedded model: DEBUG=1 $script" \
-        "Training on what there is, however long it takes: GPUS=0 $script"
+        "Training on what there is, however long it takes: GPUS=0 $script${*:+ $*}"
 fi
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -60,7 +60,11 @@ out=${OUT:-$folder/$preset}
 overrides=("experiment=$preset")
 for word in "$@"; do
     if [[ $word =~ ^[+~]*evaluation[.=] ]]; then words+=("$word"); fi
-    if [[ $debug = 0 || ! $word =~ ^[+~]*evaluation[.=] ]]; then overrides+=("$word"); fi
+    if [[ $debug = 1 && $word =~ ^[+~]*(data|model|prompt|reward|rollout)[.=] ]]; then
+        echo "DEBUG=1: $word is left out, the embedded model has its own."
+    elif [[ $debug = 0 || ! $word =~ ^[+~]*evaluation[.=] ]]; then
+        overrides+=("$word")
+    fi
 done
 
 say "Install"
