@@ -96,6 +96,8 @@ def read(folder: Path) -> dict[str, dict[int, Run]]:
             name: [json.loads(line) for line in (config.parent / f"{name}.jsonl").read_text().splitlines()]
             for name in ("metrics", "evals")
         }
+        if rows["evals"] and "sampled/length_wrong" not in rows["evals"][-1]:
+            sys.exit(f"{config.parent}: its evaluations have no lengths of right and wrong answers; run it again")
         found.setdefault(arm, {})[settings["seed"]] = Run(arm, settings["seed"], rows["metrics"], rows["evals"])
     return found
 

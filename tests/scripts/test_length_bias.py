@@ -262,7 +262,7 @@ def test_runs_are_read_by_arm_and_seed_and_an_unfinished_one_is_told(tmp_path, c
         place.mkdir()
         (place / "config.yaml").write_text(f"seed: {seed}\nadvantage: {{scale: none}}\nloss_norm: {{kind: constant}}\n")
         for name in ("metrics", "evals"):
-            (place / f"{name}.jsonl").write_text('{"step": 0}\n')
+            (place / f"{name}.jsonl").write_text('{"step": 0, "sampled/length_wrong": 18.0}\n')
         if done:
             (place / "DONE").touch()
     found = length_verdict.read(tmp_path)
