@@ -100,7 +100,7 @@ def _clean(screen: Console, folder: Path, flags: set[str]) -> int:
     removed = sum(_remove(screen, state) for state in going)
     if "--finished" in flags:
         record.forget(folder)
-    screen.print(f"{removed} runs removed from {folder}", soft_wrap=True)
+    screen.print(f"{removed} run{'s' * (removed != 1)} removed from {folder}", soft_wrap=True)
     return 0
 
 
@@ -112,13 +112,18 @@ def _agreed(question: str) -> bool:
 
 def _remove(screen: Console, state: RunState) -> bool:
     """Whether the run's folder is gone; one that a process took in the meantime stays."""
-    try:
-        with disk_errors(state.folder), FileLock(state.folder / ".lock", timeout=0):
+    lock = FileLock(state.folder / ".lock", timeout=0)
+    with disk_errors(state.folder):
+        try:
+            lock.acquire()
+        except Timeout:
+            screen.print(f"{state.folder.name}: left, another process is writing to it", soft_wrap=True)
+            return False
+        try:
             shutil.rmtree(state.folder)
-        return True
-    except Timeout:
-        screen.print(f"{state.folder.name}: left, another process is writing to it", soft_wrap=True)
-        return False
+        finally:
+            lock.release()
+    return True
 
 
 ACTIONS: dict[str, Callable[[Console, Path, set[str]], int]] = {
