@@ -37,7 +37,7 @@ def status(states: Sequence[RunState], width: int, most: int | None = None) -> T
 
     Rows that are left out are of runs that are done, then of new ones: they are counted below the table.
     """
-    rows = []
+    rows: list[tuple[Text | str, ...]] = []
     for state in shown(states, most):
         row = state.row or {}
         figures = [
