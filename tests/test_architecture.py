@@ -56,7 +56,7 @@ ARROWS = {
     "preview": {"config", "data", "prompts", "policy", "reward", "tracking", "grading", "lessons"},
     "config": set(),
     "sweeps": {"train", "tracking", "lessons"},  # of lessons only show
-    "jobs": {"config", "train", "sweeps"},
+    "jobs": {"config", "train", "sweeps", "lessons"},  # of lessons only show
     "contamination": {"config", "data", "reward", "lessons"},  # of lessons only show, as grading
     # of grading: policies and the bar; of lessons only show
     "suite": {

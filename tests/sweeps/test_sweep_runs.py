@@ -60,6 +60,7 @@ def command(folder: Path, *words: str) -> subprocess.Popen[str]:
         [sys.executable, "-m", "grpo_runner", *words],
         cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "RAY_AUTH_MODE": "disabled"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background has it ignored
     )  # fmt: skip
 
 
@@ -177,6 +178,7 @@ def test_failures_in_other_launchers_workers_reach_the_table_and_the_exit_code(
     assert "1 of 2 runs finished" in out and "own:leaves raised SystemExit: 3" in out
 
 
+@pytest.mark.slow
 def test_a_search_goes_by_the_stated_metric_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed("hydra_optuna_sweeper")
     monkeypatch.chdir(tmp_path)
