@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import parallel
-from .errors import InputError, Interrupted, RunnerError
+from .errors import CRASHED, InputError, Interrupted, RunnerError
 from .lessons.show import Screen
 from .sweeps import record, table
 from .sweeps.live import Watch
 from .sweeps.states import FAILURE, RUNNING, Failure, RunState, fail, read, write_failure
-from .sweeps.task import CRASHED, Outcome, crashed, perform
+from .sweeps.task import Outcome, perform
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from .schema import RunConfig
 
 _NO_WORD = "Its process ended without a word: it was killed, or the machine had no memory left."
-__all__ = ["CRASHED", "Jobs", "crashed"]
 
 
 class Jobs:
