@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from . import __version__, parallel
-from .errors import InputError, Interrupted, RunnerError, nearest
-from .jobs import CRASHED, Jobs, crashed
+from .errors import CRASHED, InputError, Interrupted, RunnerError, crashed, nearest
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -79,6 +78,8 @@ def train(words: Sequence[str]) -> int:
     planned = config.plan(overrides, flags.multirun, source)  # every run is checked before the first one starts
     if planned.sweep and parallel.world() > 1:
         raise InputError("-m: a sweep does not run under torchrun.\nCall torchrun once for each of its runs.")
+    from .jobs import Jobs
+
     jobs = Jobs(planned, words)
     new = [folder for config in planned.configs if not (folder := Path(config.run_dir)).exists()]
     try:

@@ -13,14 +13,13 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from . import parallel
-from .errors import InputError, Interrupted, RunnerError
+from .errors import CRASHED, InputError, Interrupted, RunnerError
+from .lessons.show import Screen
 from .sweeps import record, table
 from .sweeps.live import Watch
 from .sweeps.states import FAILURE, RUNNING, Failure, RunState, fail, read, write_failure
-from .sweeps.task import CRASHED, Outcome, crashed, perform
+from .sweeps.task import Outcome, perform
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from .schema import RunConfig
 
 _NO_WORD = "Its process ended without a word: it was killed, or the machine had no memory left."
-__all__ = ["CRASHED", "Jobs", "crashed"]
 
 
 class Jobs:
@@ -56,7 +54,7 @@ class Jobs:
         for config in self.configs:
             _check_folder(config)
         states = [read(folder, steps) for _, folder, steps in self.runs] or record.runs(self.home)
-        screen = Console(highlight=False, markup=False, emoji=False)
+        screen = Screen()
         if any(state.state != "new" for state in states):
             screen.print(table.plan(states, screen.width))
         if states:

@@ -58,7 +58,7 @@ ARROWS = {
     "preview": {"config", "data", "prompts", "policy", "reward", "tracking", "grading", "lessons"},
     "config": set(),
     "sweeps": {"train", "tracking", "lessons"},  # of lessons only show
-    "jobs": {"config", "train", "sweeps", "compare"},  # of compare only the page of a run
+    "jobs": {"config", "train", "sweeps", "lessons", "compare"},  # of lessons only show; of compare only a run's page
     "contamination": {"config", "data", "reward", "lessons"},  # of lessons only show, as grading
     # of grading: policies and the bar; of lessons only show
     "suite": {

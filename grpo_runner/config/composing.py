@@ -191,11 +191,12 @@ OmegaConf.register_new_resolver("grpo.sweep_subfolder", lambda *, _root_: own_la
 OmegaConf.register_new_resolver("grpo.by", lambda value, table: table[value], replace=True)
 
 
-def _share(total: int, each: int) -> int:
-    """Groups of `each` that make `total`: questions in a step at equal samples."""
-    if total % each:
-        raise InputError(f"group_size={each}: {total} answers in a step are no whole number of such groups.")
-    return total // each
+def _share(answers: int, *, _root_: DictConfig) -> int:
+    """Questions in a step whose groups make so many answers: equal samples whatever the group's size."""
+    size = _root_.group_size.value
+    if answers % size:
+        raise InputError(f"group_size={size}: {answers} answers in a step are no whole number of such groups.")
+    return int(answers // size)
 
 
 OmegaConf.register_new_resolver("grpo.share", _share, replace=True)

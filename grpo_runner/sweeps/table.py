@@ -14,15 +14,14 @@ from .states import RunState
 
 STYLES = {"done": "green", "failed": "bold red", "running": "cyan", "unfinished": "yellow", "new": "dim"}
 _ORDER = ("running", "failed", "unfinished", "new", "done")  # what a table that is cut keeps
-_NAME = 24  # the least width of a run's name
+_NAME = 16  # the least width of a run's name
+_GAP = 2  # between two columns
 
 
 def plan(states: Sequence[RunState], width: int) -> Table:
     """Run, state and what will be done with it."""
-    made = _table(width, 56, "state", "now")
-    for state in states:
-        made.add_row(state.name, Text(_words(state), STYLES[state.state]), _next(state))
-    return made
+    rows = [(state.name, Text(_words(state), STYLES[state.state]), _next(state)) for state in states]
+    return _table(width, ("state", "now"), rows, left=2)
 
 
 def counts(states: Sequence[RunState]) -> str:
@@ -33,23 +32,23 @@ def counts(states: Sequence[RunState]) -> str:
     )
 
 
-def status(states: Sequence[RunState], width: int, rows: int | None = None) -> Table:
+def status(states: Sequence[RunState], width: int, most: int | None = None) -> Table:
     """Run, state, step, reward, accuracy, lengths of right and wrong answers, time left; at most so many rows.
 
     Rows that are left out are of runs that are done, then of new ones: they are counted below the table.
     """
-    made = _table(width, 56, "state", "step", "reward", "right", "wrong", "left")
-    for state in shown(states, rows):
+    rows: list[tuple[Text | str, ...]] = []
+    for state in shown(states, most):
         row = state.row or {}
         figures = [
             "-" if row.get(key) is None else f"{row[key]:.{digits}f}"
             for key, digits in (("reward/mean", 3), ("length/correct", 1), ("length/wrong", 1))
         ]
         steps = f"{state.made}/{state.steps if state.steps is not None else '?'}"
-        left = seconds_left(state)
-        time = "-" if left is None or state.state == "done" else duration(left)
-        made.add_row(state.name, Text(_short(state), STYLES[state.state]), steps, *figures, time)
-    return made
+        time = seconds_left(state)
+        time_left = "-" if time is None or state.state == "done" else duration(time)
+        rows.append((state.name, Text(_short(state), STYLES[state.state]), steps, *figures, time_left))
+    return _table(width, ("state", "step", "reward", "right", "wrong", "left"), rows, left=1)
 
 
 def shown(states: Sequence[RunState], rows: int | None) -> list[RunState]:
@@ -96,13 +95,28 @@ def _next(state: RunState) -> str:
     return told if state.state in ("done", "new") else f"{told} {from_step}"
 
 
-def _table(width: int, figures: int, *columns: str) -> Table:
-    """A table whose first column, the name, is cut to what the figures leave."""
+def _table(width: int, columns: Sequence[str], rows: Sequence[Sequence[Text | str]], left: int) -> Table:
+    """A table whose first column, the run's name, is cut in its middle to what the others leave.
+
+    left: so many columns after it are words, to the left; the others are figures.
+    """
     made = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)
-    made.add_column("run", no_wrap=True, overflow="ellipsis", max_width=max(_NAME, width - figures))
-    for place, name in enumerate(columns):
-        made.add_column(name, no_wrap=True, justify="left" if place == 0 or name == "now" else "right")
+    made.add_column("run", no_wrap=True)
+    room = width
+    for place, column in enumerate(columns):
+        made.add_column(column, no_wrap=True, justify="left" if place < left else "right")
+        room -= max([len(column), *(len(str(row[place + 1])) for row in rows)]) + _GAP
+    for name, *cells in rows:
+        made.add_row(_cut(str(name), max(_NAME, room)), *cells)
     return made
+
+
+def _cut(name: str, room: int) -> str:
+    """A name of at most so many characters: its begin and its end, where the seed stands."""
+    if len(name) <= room:
+        return name
+    tail = room // 2
+    return f"{name[: room - tail - 1]}…{name[-tail:]}"
 
 
 def first_line(text: str) -> str:

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import parallel
-from ..errors import BusyError, Interrupted, RunnerError
+from ..errors import CRASHED, BusyError, Interrupted, RunnerError, crashed
 from ..schema import RunConfig
 from .states import LOG, RUNNING, read, working
 from .value import value_of
-
-CRASHED = 1
 
 
 @dataclass(frozen=True)
@@ -68,15 +66,6 @@ def _train(config: RunConfig) -> None:
         raise RunnerError(
             f"{place.filename}:{place.lineno}: sys.exit({end.code!r}) ended the run before it was done."
         ) from end
-
-
-def crashed(error: Exception) -> None:
-    """Print an error that no input should cause."""
-    traceback.print_exception(error)
-    print(
-        f"\nThis is a fault in grpo_runner, not in your input ({type(error).__name__}). Please report the lines above.",
-        file=sys.stderr,
-    )
 
 
 @contextmanager
