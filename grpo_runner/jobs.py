@@ -196,7 +196,7 @@ def _check_folder(config: RunConfig) -> None:
 
 def _put_page(folder: Path) -> None:
     """The run's report.html, and where it is. That it cannot be made is said, and is no failure of the run."""
-    if not parallel.speaks():
+    if not parallel.ranks().leads or not (folder / "DONE").exists():
         return
     from .compare.page import REPORT, write_run
 
@@ -205,7 +205,7 @@ def _put_page(folder: Path) -> None:
         return  # a run that was finished before
     try:
         write_run(folder)
-        print(f"page       {min((str(page), os.path.relpath(page)), key=len)}", flush=True)
+        print(f"{'page':<10}{min((str(page), os.path.relpath(page)), key=len)}", flush=True)
     except Exception as error:
         said = str(error).splitlines()[0] if isinstance(error, RunnerError) else f"{type(error).__name__}: {error}"
         print(f"no page: {said}", file=sys.stderr)

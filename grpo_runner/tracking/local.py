@@ -191,8 +191,9 @@ class LocalTracker(Tracker):
                 for number, path in texts.files(self._dir, kind).items():
                     if number >= first:
                         path.unlink()
+            (self._dir / REPORT).unlink(missing_ok=True)
             if first == 0:
-                for name in (PROBE, PAGE, REPORT, *map(picture, PICTURES)):
+                for name in (PROBE, PAGE, *map(picture, PICTURES)):
                     (self._dir / name).unlink(missing_ok=True)
         for name in (METRICS, EVALS, PROBE):
             jsonl.keep_before(self._dir / name, first)

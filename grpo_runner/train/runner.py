@@ -176,10 +176,12 @@ def machine(device: str) -> str:
 
 
 def _command() -> str | None:
-    """As it was typed, where this package was what was started."""
-    program = Path(sys.argv[0])
-    ours = program.name == "grpo-runner" or program.parts[-2:] == ("grpo_runner", "__main__.py")
-    return shlex.join(["python", "-m", "grpo_runner", *sys.argv[1:]]) if ours else None
+    """As it was typed: Hydra has another sys.argv while a run goes on."""
+    words = sys.orig_argv
+    if "-m" in words and words[words.index("-m") + 1 :][:1] == ["grpo_runner"]:
+        return shlex.join(["python", *words[words.index("-m") :]])
+    at = next((place for place, word in enumerate(words) if Path(word).name == "grpo-runner"), None)
+    return None if at is None else shlex.join(["grpo-runner", *words[at + 1 :]])
 
 
 def _first_and_last(evals: Path) -> tuple[dict[str, Any], dict[str, Any]]:
