@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -36,7 +37,8 @@ def offline(tmp_path_factory):
     """The folder that wandb leaves of an offline run of 20 steps."""
     place = tmp_path_factory.mktemp("wandb")
     # in a process of its own: wandb.init puts its own function in place of sys.exit
-    subprocess.run([sys.executable, "-c", LOGGED, str(place), json.dumps(CONFIG)], check=True, timeout=120)
+    own = {name: value for name, value in os.environ.items() if name != "WANDB_SERVICE"}  # that of another test is gone
+    subprocess.run([sys.executable, "-c", LOGGED, str(place), json.dumps(CONFIG)], check=True, timeout=120, env=own)
     (folder,) = place.glob("wandb/offline-run-*")
     return folder
 

@@ -55,7 +55,7 @@ def test_a_sweep_goes_over_any_experiment_and_more_seeds_go_into_its_folder() ->
     configs = compose_sweep([*words, "seed=range(0,2)"])
     assert len(configs) == 8 and {config.sweep_name for config in configs} == {"quickstart,two_by_two"}
     assert Path(configs[0].run_dir).name == "advantage=grpo,loss_norm=sequence_mean,seed=0"
-    assert plan(words, first_only=True).runs == 24
+    assert plan(words, first_only=True).runs == 32
     [name] = {config.sweep_name for config in plan(words, first_only=True).configs}
     assert name == "quickstart,two_by_two"
     kept = compose_sweep(["experiment=dr_grpo", "sweep=grpo_vs_dr_grpo", "seed=0"])

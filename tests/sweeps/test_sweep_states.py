@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -45,8 +46,11 @@ def test_running_is_a_process_that_is_there(tmp_path: Path) -> None:
 def test_a_process_that_nobody_waits_for_is_gone(tmp_path: Path) -> None:
     child = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE)
     assert child.stdout is not None
-    child.stdout.read()  # until it has ended; it is a zombie from here on
-    began = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[19]
+    child.stdout.read()  # until it has ended; a moment later it is a zombie
+    stat = Path(f"/proc/{child.pid}/stat")
+    while stat.read_text().rpartition(")")[2].split()[0] != "Z":
+        time.sleep(0.01)
+    began = stat.read_text().rpartition(")")[2].split()[19]
     assert read(marked(made(tmp_path / "run"), pid=child.pid, began=began)).state == "unfinished"
     child.wait()
 
