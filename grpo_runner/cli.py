@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from . import __version__, parallel
-from .errors import InputError, Interrupted, RunnerError, nearest
-from .jobs import CRASHED, Jobs, crashed
+from .errors import CRASHED, InputError, Interrupted, RunnerError, crashed, nearest
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -79,18 +78,35 @@ def train(words: Sequence[str]) -> int:
     planned = config.plan(overrides, flags.multirun, source)  # every run is checked before the first one starts
     if planned.sweep and parallel.world() > 1:
         raise InputError("-m: a sweep does not run under torchrun.\nCall torchrun once for each of its runs.")
-    jobs = Jobs(len(planned.configs) if planned.sweep else None)
+    from .jobs import Jobs
+
+    jobs = Jobs(planned, words)
     new = [folder for config in planned.configs if not (folder := Path(config.run_dir)).exists()]
     try:
-        _hydra([*(["--multirun"] if planned.sweep else []), *planned.overrides], source, jobs.task())
+        jobs.begin()
+    except OSError as error:
+        raise _no_folder(error) from error
+    try:
+        with jobs.watching():
+            try:
+                _hydra([*(["--multirun"] if planned.sweep else []), *planned.overrides], source, jobs.task())
+            except RunnerError as error:
+                jobs.outlast(error)
     except KeyboardInterrupt:
-        jobs.close("Sweep stopped; the same command goes on from there. ")
+        jobs.close("Sweep stopped; the same command goes on from there. ", stopped=True)
         raise
     finally:
         for folder in new:  # Hydra makes it before the run can be refused
             with suppress(OSError):
                 folder.rmdir()
     return jobs.close("Sweep done. ")
+
+
+def sweep(words: Sequence[str]) -> int:
+    """Say how the runs of a sweep stand, what those said that failed, or remove what is not finished."""
+    from .sweeps import sweep as show
+
+    return show(words)
 
 
 def merge(words: Sequence[str]) -> int:
@@ -156,12 +172,19 @@ def evaluate(words: Sequence[str]) -> int:
     return measure(words)
 
 
+def compare(words: Sequence[str]) -> int:
+    """Hold arms of runs against each other, paired by seed."""
+    from .compare.command import compare as hold
+
+    return hold(words)
+
+
 VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "train": (train, "train one run, or a sweep with -m; this is what happens without a verb"),
     "merge": (merge, "RUN_FOLDER OUTPUT_FOLDER: write a run's adapter and its base as one model folder"),
     "explain": (
         explain,
-        "what the objective does, in figures: alone, methods, --rewards … --lengths …, or RUN --step N",
+        "what the objective does, in figures: alone, methods, length, --rewards … --lengths …, or RUN --step N",
     ),
     "plan": (plan, "what a run is, what will happen, what it needs and what will bite; loads nothing (plan --help)"),
     "check": (check, "is an answer right: --response … --gold …, the rows of --file ROWS, or RUN's answers once more"),
@@ -169,6 +192,11 @@ VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
         evaluate,
         "how often a model is right, with intervals: model=… or adapter=RUN_FOLDER (evaluate --help)",
     ),
+    "compare": (
+        compare,
+        "RUNS …: arms paired by seed, intervals, a verdict, one page: folders, sweeps, logs (compare --help)",
+    ),
+    "sweep": (sweep, "status|failures|clean NAME: how a sweep's runs stand, what failed ones said, what to remove"),
     "data": (data, "contamination data=… evaluation=…: which evaluation questions are in the training set"),
     "prompt": (prompt, "the prompts of a run: text, tokens, lengths, and what does not fit; experiment=… --n 3"),
     "health": (health, "RUN_FOLDER: which rules of docs/health.md hold in what the run logged, and from which step on"),
@@ -268,7 +296,7 @@ def _nothing(composed: DictConfig) -> None:
     """The task of flags that only show something."""
 
 
-def _hydra(words: Sequence[str], source: Source, task: Callable[[DictConfig], None]) -> int:
+def _hydra(words: Sequence[str], source: Source, task: Callable[[DictConfig], object]) -> int:
     """Hand words to Hydra's own main, as if they had been typed after the program's name."""
     import hydra
 
@@ -283,13 +311,17 @@ def _hydra(words: Sequence[str], source: Source, task: Callable[[DictConfig], No
         except OSError as error:
             if error.filename is None:
                 raise config.explain(error) from error
-            raise InputError(
-                f"{error.filename}: cannot be the run's folder ({error.strerror}).\n"
-                "Another one: hydra.run.dir=FOLDER, for a sweep hydra.sweep.dir=FOLDER"
-            ) from error
+            raise _no_folder(error) from error
         except Exception as error:
             raise config.explain(error) from error
     return 0
+
+
+def _no_folder(error: OSError) -> InputError:
+    return InputError(
+        f"{error.filename}: cannot be the run's folder ({error.strerror}).\n"
+        "Another one: hydra.run.dir=FOLDER, for a sweep hydra.sweep.dir=FOLDER"
+    )
 
 
 @contextmanager

@@ -8,8 +8,12 @@ rule of health.stop_on ended, 130 for Ctrl-C.
 from __future__ import annotations
 
 import difflib
+import sys
+import traceback
 from collections.abc import Iterable
 from pathlib import Path
+
+CRASHED = 1  # exit code of a fault of ours
 
 
 class RunnerError(Exception):
@@ -52,6 +56,15 @@ class Interrupted(RunnerError):
     """Ctrl-C: the run saved itself and says how to go on."""
 
     exit_code = 130
+
+
+def crashed(error: Exception) -> None:
+    """Print an error that no input should cause."""
+    traceback.print_exception(error)
+    print(
+        f"\nThis is a fault in grpo_runner, not in your input ({type(error).__name__}). Please report the lines above.",
+        file=sys.stderr,
+    )
 
 
 def in_a_line(error: BaseException, most: int = 200) -> str:

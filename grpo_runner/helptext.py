@@ -17,6 +17,7 @@ EXAMPLES = {
     "python -m grpo_runner experiment=dr_grpo seed=1": "Dr. GRPO, another seed",
     "python -m grpo_runner beta=0.01 group_size=16": "numbers for groups that are one number",
     "python -m grpo_runner -m advantage=grpo,dr_grpo seed=0,1": "a sweep; typed again, it goes on where it stopped",
+    "python -m grpo_runner sweep=two_by_two hydra/launcher=gpus": "a sweep of conf/sweep, a GPU or a core for each run",
     "python -m grpo_runner model=smollm2_135m data=gsm8k prompt=chat_boxed max_new_tokens=256": "a real model",
     "python -m grpo_runner --cfg job": "every key with its value",
     r"python -m grpo_runner check --response '\boxed{\frac{2}{4}}' --gold 0.5": "is this answer right, and why?",

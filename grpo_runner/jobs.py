@@ -1,102 +1,211 @@
-"""The runs of a command line as Hydra hands them over, one after the other, and how they ended."""
+"""The runs of a command line as Hydra hands them over: one, or those of a sweep by whatever launcher."""
 
 from __future__ import annotations
 
 import gc
 import os
+import shlex
+import socket
 import sys
-import traceback
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import parallel
-from .errors import Interrupted, RunnerError
+from .errors import CRASHED, InputError, Interrupted, RunnerError
+from .lessons.show import Screen
+from .sweeps import record, table
+from .sweeps.live import Watch
+from .sweeps.states import FAILURE, RUNNING, Failure, RunState, fail, read, write_failure
+from .sweeps.task import Outcome, perform
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+    from .config import Plan
     from .schema import RunConfig
 
-CRASHED = 1
+_NO_WORD = "Its process ended without a word: it was killed, or the machine had no memory left."
 
 
 class Jobs:
-    """Runs what Hydra hands over, and keeps the exit codes: one that fails does not stop the others of a sweep."""
+    """Runs what Hydra hands over, and keeps how each ended: one that fails does not stop the others of a sweep."""
 
-    def __init__(self, total: int | None) -> None:
-        """`total`: runs of the sweep, 0 where its sweeper decides as it goes; None for a single run."""
-        self.total = total
-        self.codes: dict[int, tuple[str, int]] = {}  # by the job's number: name, exit code
-        self.process = os.getpid()
+    def __init__(self, planned: Plan, words: Sequence[str] = ()) -> None:
+        """words: the command line as it was typed, for the sweep's record."""
+        self.sweep, self.home, self.metric = planned.sweep, planned.folder, planned.metric
+        self.total = len(planned.configs)  # 0 where the sweeper decides as it goes
+        self.runs = [(config.run_name, Path(config.run_dir), config.steps) for config in planned.configs]
+        self.codes: dict[int, tuple[str, int]] = {}  # of runs in this process, by the job's number: name, exit code
+        self.process = (socket.gethostname(), os.getpid())
+        self.in_process, self.command = planned.in_process, shlex.join(["python", "-m", "grpo_runner", *words])
+        self.live = self.sweep and sys.stdout.isatty()
+        self.configs = planned.configs if self.sweep else ()
 
-    def task(self) -> Callable[[DictConfig], None]:
-        """The function for hydra.main, which wants a plain one."""
+    def begin(self) -> None:
+        """Of a sweep: refuse it where a folder holds another run, say what will be done, and write its record.
 
-        def job(composed: DictConfig) -> None:
-            self._run(composed)
+        Raises InputError.
+        """
+        if not self.sweep:
+            return
+        for config in self.configs:
+            _check_folder(config)
+        states = [read(folder, steps) for _, folder, steps in self.runs] or record.runs(self.home)
+        screen = Screen()
+        if any(state.state != "new" for state in states):
+            screen.print(table.plan(states, screen.width))
+        if states:
+            screen.print(f"{self.home}: {table.counts(states)}", soft_wrap=True)
+        for state in states:
+            if state.state == "failed":  # what it says from here on is of this time
+                (state.folder / FAILURE).unlink(missing_ok=True)
+        record.remember(self.home, self.command, self.configs, self.metric)
+
+    def watching(self) -> AbstractContextManager[object]:
+        """The live table; none where the runs themselves write on the screen."""
+        if not self.sweep or (self.in_process and not self.live):
+            return nullcontext()
+        return Watch([(folder, steps) for _, folder, steps in self.runs], self.home)
+
+    def task(self) -> Callable[[DictConfig], float | None]:
+        """The function for hydra.main, which wants a plain one. It gives the sweep's metric, for a search."""
+
+        def job(composed: DictConfig) -> float | None:
+            return self._run(composed)
 
         return job
 
-    def close(self, title: str) -> int:
-        """Say how a sweep went; the worst exit code. Runs in a launcher's own processes leave no codes here."""
-        failed = [f"{name} (exit {code})" for name, code in self.codes.values() if code]
-        if self.total is not None:
-            done = len(self.codes) - len(failed)
-            count = f"{done} of {self.total or len(self.codes)} runs finished." if self.codes else ""
-            print(f"{title}{count}", flush=True)
-            if failed:
-                print(f"Failed: {', '.join(failed)}", file=sys.stderr)
-        return max((code for _, code in self.codes.values()), default=0)
+    @property
+    def name(self) -> str:
+        """What finds the sweep again: its name where it lies in outputs/sweeps, else its folder."""
+        return self.home.name if self.home.absolute().parent == record.HOME.absolute() else str(self.home)
 
-    def _run(self, composed: DictConfig) -> None:
+    def close(self, title: str, stopped: bool = False) -> int:
+        """Say how a sweep went; the worst exit code. stopped: it was, so that runs without an end are no failures."""
+        if not self.sweep:
+            return max((code for _, code in self.codes.values()), default=0)
+        ends = self._ends(stopped)
+        failed = [f"{name} (exit {code})" for name, code in ends.values() if code]
+        if ends:
+            count = f"{len(ends) - len(failed)} of {self.total or len(ends)} runs finished."
+            print(f"{title}{count}", flush=True)
+        else:
+            print(title, flush=True)
+        if going := sum(state.state == "running" for _, state in self._states()) if stopped else 0:
+            print(f"{going} go on by themselves, as their launcher has it: sweep status {self.name}", flush=True)
+        missing = 0 if stopped else max(0, self.total - len(ends))
+        if missing:
+            print(f"Not started: {missing}. The same command goes on.", flush=True)
+        if not self.total and (best := record.best(self.home)) and not stopped:
+            print(f"Best by {self.metric}: {best}", flush=True)
+        if failed:
+            print(f"Failed: {', '.join(failed)}", file=sys.stderr)
+            print(f"What they said: python -m grpo_runner sweep failures {shlex.quote(self.name)}", file=sys.stderr)
+        return max((code if code > 0 else CRASHED for _, code in ends.values() if code), default=0) or CRASHED * bool(
+            missing
+        )
+
+    def _ends(self, stopped: bool) -> dict[int, tuple[str, int]]:
+        """Name and exit code of each run that has ended, by its number: as known here, else as its folder says."""
+        ends = dict(self.codes)
+        if self.in_process and self.total:
+            return ends
+        found = self._states()
+        for number, (name, state) in enumerate(found):
+            if number in ends and self.in_process:
+                continue
+            if state.state == "done":
+                ends[number] = name, 0
+            elif state.failure:
+                ends[number] = name, state.failure.code
+            elif not stopped and (state.folder / RUNNING).exists():
+                write_failure(state.folder, Failure(CRASHED, _NO_WORD))
+                ends[number] = name, CRASHED
+                (state.folder / RUNNING).unlink()
+        return ends
+
+    def outlast(self, error: RunnerError) -> None:
+        """Wait for the runs that a launcher left going when it ended with an error; raise it where none had begun."""
+        if self.in_process or not any((state.folder / RUNNING).exists() or state.made for _, state in self._states()):
+            record.forget(self.home)
+            raise error
+        print(f"The launcher ended with an error. {error}", file=sys.stderr)
+        while any(state.state == "running" for _, state in self._states()):
+            time.sleep(1.0)
+
+    def _states(self) -> list[tuple[str, RunState]]:
+        if self.runs:
+            return [(name, read(folder, steps)) for name, folder, steps in self.runs]
+        return [(state.name, state) for state in record.runs(self.home)]
+
+    def _run(self, composed: DictConfig) -> float | None:
         from hydra.core.hydra_config import HydraConfig
 
         from . import config
 
         settings: Any = HydraConfig.get()
         name, number = config.own_label(settings), 0
-        if self.total is not None:
+        here = self.process == (socket.gethostname(), os.getpid())  # and not in a launcher's worker
+        if self.sweep:
             number = settings.job.num
-            print(f"[{number + 1}/{self.total or '?'}] {name}", flush=True)
+            if here and not self.live:
+                print(f"[{number + 1}/{self.total or '?'}] {name}", flush=True)
         try:
-            _train(config.resolve(composed, settings))
-            self.codes[number] = name, 0
+            outcome = self._perform(composed, settings, to_log=self.sweep and (self.live or not here))
+            self.codes[number] = name, outcome.code
+            return outcome.value
         except (Interrupted, KeyboardInterrupt) as error:  # as an Exception it would end in Hydra, and a sweep go on
             said = isinstance(error, Interrupted)
             if parallel.speaks():
                 words = error if said else "Interrupted. The same command goes on from the last checkpoint."
                 print(words, file=sys.stderr)
             raise KeyboardInterrupt("said") from None
-        except Exception as error:
-            if os.getpid() != self.process:  # a launcher's worker: Hydra carries the error to the process that waits
-                raise
-            if isinstance(error, RunnerError):
-                if parallel.speaks():
-                    print(error, file=sys.stderr)
-            else:
-                crashed(error)
-            self.codes[number] = name, error.exit_code if isinstance(error, RunnerError) else CRASHED
         finally:
             gc.collect()  # the next run of a sweep starts with the memory of this one
 
+    def _perform(self, composed: DictConfig, settings: Any, to_log: bool) -> Outcome:
+        from . import config
 
-def _train(run_config: RunConfig) -> None:
-    """train.run; a SystemExit of code that it calls, such as a reward function's, is a run that failed."""
-    from .train import run
+        try:
+            resolved = config.resolve(composed, settings)
+        except InputError as error:  # of a search, whose runs are composed as it goes
+            print(error, file=sys.stderr)
+            fail(Path(settings.runtime.output_dir), error)
+            return Outcome(error.exit_code)
+        outcome = perform(resolved, to_log, mark=self.sweep)
+        if not outcome.code and not self.sweep:  # of a sweep there is one page, by `compare`
+            _put_page(Path(resolved.run_dir))
+        return outcome
+
+
+def _check_folder(config: RunConfig) -> None:
+    """Raise InputError where the run's folder holds steps of a run with other settings."""
+    if not (Path(config.run_dir) / "config.yaml").exists():
+        return
+    from .train.folder import RunFolder
 
     try:
-        run(run_config)
-    except SystemExit as end:
-        place = traceback.extract_tb(end.__traceback__)[-1]
-        raise RunnerError(
-            f"{place.filename}:{place.lineno}: sys.exit({end.code!r}) ended the run before it was done."
-        ) from end
+        RunFolder(config).check()
+    except InputError as error:
+        lines = str(error).splitlines()[:4]
+        raise InputError("\n".join([f"In the sweep's run {config.run_name}:", *lines])) from None
 
 
-def crashed(error: Exception) -> None:
-    """Print an error that no input should cause."""
-    traceback.print_exception(error)
-    print(
-        f"\nThis is a fault in grpo_runner, not in your input ({type(error).__name__}). Please report the lines above.",
-        file=sys.stderr,
-    )
+def _put_page(folder: Path) -> None:
+    """The run's report.html, and where it is. That it cannot be made is said, and is no failure of the run."""
+    if not parallel.ranks().leads or not (folder / "DONE").exists():
+        return
+    from .compare.page import REPORT, write_run
+
+    page = folder / REPORT
+    if page.exists() and page.stat().st_mtime_ns > (folder / "DONE").stat().st_mtime_ns:
+        return  # a run that was finished before
+    try:
+        write_run(folder)
+        print(f"{'page':<10}{min((str(page), os.path.relpath(page)), key=len)}", flush=True)
+    except Exception as error:
+        said = str(error).splitlines()[0] if isinstance(error, RunnerError) else f"{type(error).__name__}: {error}"
+        print(f"no page: {said}", file=sys.stderr)

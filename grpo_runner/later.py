@@ -47,4 +47,5 @@ LATER: dict[str, Any] = {
     "optim.packing": False,
     "optim.fused": False,
     "health.stop_on": [],
+    "metric": "eval/sampled/accuracy",
 }

@@ -287,6 +287,7 @@ class RunConfig:
     dtype: Literal["auto", "float32", "bfloat16"]
     run_name: Text
     sweep_name: str | None
+    metric: Text
     run_dir: Text
 
     @property

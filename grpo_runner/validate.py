@@ -63,13 +63,14 @@ def load(path: Path | str) -> RunConfig:
     if not isinstance(values, dict):
         raise InputError(f"{file}: not the configuration of a run (no keys in it).")
     try:
-        return build(_with_later(values) | {"run_dir": str(file.absolute().parent)})
+        return build(with_later(values) | {"run_dir": str(file.absolute().parent)})
     except InputError as error:
         lines = str(error).splitlines()[: MOST_LINES - 1]
         raise InputError("\n".join([f"{file}:", *lines])) from None
 
 
-def _with_later(values: dict[str, Any]) -> dict[str, Any]:
+def with_later(values: dict[str, Any]) -> dict[str, Any]:
+    """Nested values of a config.yaml with the keys that came after it was written (later.py)."""
     values = {"health": {}} | values  # a group that came later
     for key, value in LATER.items():
         values = _given(values, key.split("."), value)

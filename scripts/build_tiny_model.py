@@ -34,9 +34,9 @@ PHASES = ((800, 0.02, 1.0), (420, 0.02, 0.25))
 WARM_UP = 20  # steps, in each phase
 
 
-def build_tokenizer() -> PreTrainedTokenizerFast:
+def build_tokenizer(symbols: Sequence[str] = SYMBOLS) -> PreTrainedTokenizerFast:
     r"""One token per character, but `\boxed{` is one token; `add_special_tokens` puts one BOS in front and no EOS."""
-    vocab = {token: i for i, token in enumerate(SPECIALS + SYMBOLS)}
+    vocab = {token: i for i, token in enumerate([*SPECIALS, *symbols])}
     inner = Tokenizer(models.WordLevel(vocab, unk_token="<unk>"))
     inner.pre_tokenizer = pre_tokenizers.Split(Regex(r"\\boxed\{|[\s\S]"), behavior="isolated")
     inner.decoder = decoders.Fuse()

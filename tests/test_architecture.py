@@ -47,6 +47,7 @@ ARROWS = {
         "tracking",
         "lessons",
     },  # of lessons only show: the console, tables, text made safe to print
+    "compare": {"config", "lessons", "tracking"},  # of lessons only show; of config only where conf/ is
     "planning": {
         "config",
         "data",
@@ -56,7 +57,8 @@ ARROWS = {
     },  # of lessons only show; of data the order and a glance at files; of tracking and train only what times two steps
     "preview": {"config", "data", "prompts", "policy", "reward", "tracking", "grading", "lessons"},
     "config": set(),
-    "jobs": {"config", "train"},
+    "sweeps": {"train", "tracking", "lessons"},  # of lessons only show
+    "jobs": {"config", "train", "sweeps", "lessons", "compare"},  # of lessons only show; of compare only a run's page
     "contamination": {"config", "data", "reward", "lessons"},  # of lessons only show, as grading
     # of grading: policies and the bar; of lessons only show
     "suite": {
@@ -79,11 +81,13 @@ ARROWS = {
         "jobs",
         "lessons",
         "grading",
+        "compare",
         "contamination",
         "health",
         "planning",
         "preview",
         "suite",
+        "sweeps",
         "policy",
         "tracking",
     },
@@ -157,8 +161,11 @@ def test_no_pickle_no_torch_load_no_eval():
 
 
 def test_the_command_line_starts_without_torch():
-    code = "import sys, grpo_runner.cli, grpo_runner.reward; sys.exit(any(m in sys.modules for m in ('torch', 'transformers', 'sympy')))"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+    code = (
+        "import sys, grpo_runner.cli, grpo_runner.reward, grpo_runner.compare.command as c; c.compare(['--help']); "
+        "sys.exit(any(m in sys.modules for m in ('torch', 'transformers', 'sympy', 'wandb', 'pandas')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL).returncode == 0
 
 
 def _roots(path: Path) -> list[str]:

@@ -9,6 +9,7 @@ from .kl import ESTIMATORS, kl_slope, reward_penalty
 from .loss_norm import LOSS_NORMS, loss_norm
 from .own import plug_in
 from .question_weights import concentration, question_rows
+from .stop_model import STOP_NORMS, Push, StopModel, stop_push
 from .surrogate import SURROGATES, Range, clipped_surrogate, sequence_ratio, token_ratio
 from .token_weights import Weighed, token_weights, weigh
 
@@ -18,8 +19,11 @@ __all__ = [
     "IMPORTANCE",
     "LOSS_NORMS",
     "SCALES",
+    "STOP_NORMS",
     "SURROGATES",
+    "Push",
     "Range",
+    "StopModel",
     "Weighed",
     "advantages",
     "clipped_surrogate",
@@ -32,6 +36,7 @@ __all__ = [
     "reward_penalty",
     "sequence_ratio",
     "std",
+    "stop_push",
     "token_ratio",
     "token_weights",
     "weigh",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import hydra
+from hydra._internal.core_plugins.basic_launcher import BasicLauncher
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
@@ -47,13 +48,17 @@ class Plan:
     """What a command line comes to: the overrides for Hydra, and the run, or the runs of a sweep.
 
     configs is empty for a sweep whose runs are decided as it goes (a sweeper other than Hydra's basic one). runs: how
-    many there are, 0 where that is not known beforehand.
+    many there are, 0 where that is not known beforehand. Of a sweep: its folder, its metric, and whether its launcher
+    starts the runs in this process.
     """
 
     overrides: tuple[str, ...]
     configs: tuple[RunConfig, ...]
     sweep: bool
     runs: int = 1
+    folder: Path = Path()
+    metric: str = ""
+    in_process: bool = True
 
 
 def find() -> Path:
@@ -107,14 +112,22 @@ def plan(overrides: Sequence[str], sweep: bool = False, source: Source | None = 
         settings = [override.input_line or "" for override in parsed if override.is_hydra_override()]
         added = _sweep_settings(final, parsed, base)
         differing = {key for key, override in final.items() if override.is_sweep_override()}
-        configs: list[RunConfig] = []
-        jobs: list[list[str]] = []
-        if str(base.hydra.sweeper._target_).endswith("." + BasicSweeper.__name__):
-            jobs = _jobs(final)
-            made = jobs[:1] if first_only else jobs
-            configs = [_run_of_sweep([*job, *settings, *added, "hydra.mode=MULTIRUN"], source) for job in made]
+        ends = [*settings, *added, "hydra.mode=MULTIRUN"]
+        listed = str(base.hydra.sweeper._target_).endswith("." + BasicSweeper.__name__)
+        if listed and (wide := [o.input_line for o in final.values() if o.is_interval_sweep()]):
+            raise InputError(
+                f"{wide[0]}: an interval cannot be listed. Give values, or search in it: hydra/sweeper=optuna"
+            )
+        jobs = _jobs(final) if listed else [[first(override) for override in final.values()]]
+        made = [_run_of_sweep([*job, *ends], source) for job in (jobs[:1] if first_only else jobs)]
+        configs, whole = [config for config, _ in made], made[0][1]
+        if listed:
             _check_folders(configs, [[text for text in job if text.partition("=")[0] in differing] for job in jobs])
-        return Plan((*overrides, *added), tuple(configs), True, len(jobs))
+        else:  # what will be composed as it goes is known to be right in its first values, and has a metric to go by
+            _check_metric(configs.pop())
+        in_process = str(base.hydra.launcher._target_).endswith("." + BasicLauncher.__name__)
+        of_sweep = (Path(whole.hydra.sweep.dir), str(whole.metric), in_process)
+        return Plan((*overrides, *added), tuple(configs), True, len(jobs) if listed else 0, *of_sweep)
 
 
 def to_show(overrides: Sequence[str], source: Source) -> list[str]:
@@ -178,6 +191,17 @@ OmegaConf.register_new_resolver("grpo.sweep_subfolder", lambda *, _root_: own_la
 OmegaConf.register_new_resolver("grpo.by", lambda value, table: table[value], replace=True)
 
 
+def _share(answers: int, *, _root_: DictConfig) -> int:
+    """Questions in a step whose groups make so many answers: equal samples whatever the group's size."""
+    size = _root_.group_size.value
+    if answers % size:
+        raise InputError(f"group_size={size}: {answers} answers in a step are no whole number of such groups.")
+    return int(answers // size)
+
+
+OmegaConf.register_new_resolver("grpo.share", _share, replace=True)
+
+
 # --- sweeps
 
 
@@ -195,17 +219,27 @@ def _sweep_settings(final: Mapping[str, Override], parsed: Sequence[Override], b
     if base.sweep_name is None:
         typed = [override for override in parsed if not override.is_hydra_override()]
         fixed = [override.input_line or "" for override in typed if not override.is_sweep_override()]
-        name = names.sweep_label(fixed, (o.get_key_element() for o in typed if o.is_sweep_override()))
+        own = base.hydra.sweeper.get("params") or {}  # a preset's sweep with more seeds is the same sweep
+        by = [o.get_key_element() for o in typed if o.is_sweep_override() and o.get_key_element() not in own]
+        name = names.sweep_label(fixed, by)
         added.append(f"sweep_name='{name}'")
     if not any(override.key_or_group == EXCLUDED for override in parsed):
         added.append(f"{EXCLUDED}=[{','.join(repr(key) for key in constant)}]")
     return added
 
 
-def _run_of_sweep(overrides: list[str], source: Source) -> RunConfig:
+def _check_metric(config: RunConfig) -> None:
+    if config.metric.startswith("eval/") and not config.evaluation.every:
+        raise InputError(
+            f"metric={config.metric}: evaluation.every=0, so that the search has no figure to go by.\n"
+            "Evaluate, or search by a figure of training, such as metric=reward/mean."
+        )
+
+
+def _run_of_sweep(overrides: list[str], source: Source) -> tuple[RunConfig, DictConfig]:
     composed = _compose(overrides, source)
     try:
-        return resolve(composed, composed.hydra)
+        return resolve(composed, composed.hydra), composed
     except InputError as error:
         lines = str(error).splitlines()[:4]
         raise InputError("\n".join([f"In the sweep's run {composed.hydra.sweep.subdir}:", *lines])) from None

@@ -25,6 +25,11 @@ def explain(error: Exception, override: str | None = None, typed: Sequence[str] 
     """
     if isinstance(error, InputError):
         return error
+    inner: BaseException | None = error
+    while inner is not None:
+        if isinstance(inner, InputError):  # of a resolver of ours
+            return inner
+        inner = inner.__cause__ or inner.__context__
     if isinstance(error, OverrideParseException) or override is not None:
         override = override or getattr(error, "override", None) or ""
         reason = _unreadable(override) if "LexerNoViableAlt" in str(error) else first_lines(error, 1)

@@ -12,9 +12,9 @@ from ..validate import shown_key
 LONGEST = 80
 # a name does not name itself
 UNNAMED = ("run_name", "sweep_name")
-# groups that set keys of other groups; in a name they are known by their choice alone: `cpu_smoke`, not
-# `debug=cpu_smoke`
-PRESETS = ("experiment", "debug")
+# groups that set keys of other groups, in the order in which they are merged; in a name they are known by their choice
+# alone: `cpu_smoke`, not `debug=cpu_smoke`
+PRESETS = ("experiment", "sweep", "debug")
 
 
 def label(overrides: Iterable[str], exclude: Iterable[str] = ()) -> str:

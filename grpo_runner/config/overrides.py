@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, OverrideType, ValueType
+from hydra.core.override_parser.types import IntervalSweep, Override, OverrideType, ValueType
 
 from ..errors import InputError
 from ..validate import NUMERIC_GROUPS
@@ -57,9 +57,11 @@ def parse(overrides: Sequence[str], loader: ConfigLoader | None = None) -> list[
 
 
 def first(override: Override) -> str:
-    """The override itself, or the first of its values if it sweeps."""
+    """The override itself, or the first of its values if it sweeps; of an interval, which a search has, its start."""
     if not override.is_sweep_override():
         return override.input_line or ""
+    if isinstance(interval := override.value(), IntervalSweep):
+        return f"{override.get_key_element()}={interval.start}"
     try:
         return f"{override.get_key_element()}={next(override.sweep_string_iterator())}"
     except Exception as error:

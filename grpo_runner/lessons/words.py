@@ -1,4 +1,4 @@
-"""The words after `explain` as one of five wishes, or an InputError of one line. No torch.
+"""The words after `explain` as one of six wishes, or an InputError of one line. No torch.
 
 The parser is our own and not argparse, which takes the `-1,1` of `--rewards -1,1` for a flag.
 """
@@ -17,6 +17,10 @@ from ..objectives import NORM_WORDS, PRESETS
 USAGE = """\
 explain                               the papers' worked numbers on one screen
 explain methods                       every method as a coefficient of grad log pi, and what runs it here
+explain length                        why 1/|o| lengthens wrong answers: a policy that can only stop or go on
+        [--right 0.3] [--group 8]     chance of a right answer; answers in a group
+        [--stop 0.15] [--body 6]      chance to stop at each token of the tail; tokens in front of it
+        [--wrong-body 12]             of wrong answers, where that is another number; left out: as --body
 explain RUN_FOLDER --step N           what each answer and token of a step got, on the screen and as a page
         [--question ID]               only this question
         [--html FILE]                 the page goes there; left out: RUN_FOLDER/explain/
@@ -50,6 +54,20 @@ class Worked:
 @dataclass(frozen=True)
 class Methods:
     """The table of methods."""
+
+
+@dataclass(frozen=True)
+class Length:
+    """The stop-only model: chance to be right, answers in a group, chance to stop, tokens in front of the tail.
+
+    wrong_body: None: as body.
+    """
+
+    right: float
+    group: int
+    stop: float
+    body: int
+    wrong_body: int | None
 
 
 @dataclass(frozen=True)
@@ -87,9 +105,16 @@ OWN_FLAGS = (
     "--clip",
 )  # fmt: skip
 STEP_FLAGS = ("--step", "--question", "--html")
+LENGTH_FLAGS = ("--right", "--group", "--stop", "--body", "--wrong-body")
+PLACES = {  # where a flag belongs that was given elsewhere
+    **dict.fromkeys(OWN_FLAGS, "a group of your own"),
+    **dict.fromkeys(STEP_FLAGS, "a run's folder: explain RUN_FOLDER --step N"),
+    **dict.fromkeys(LENGTH_FLAGS, "explain length"),
+}
+MOST_OF_GROUP, LEAST_STOP, LONGEST_BODY = 64, 0.005, 10_000  # so that all is summed in a second or two
 
 
-def read(words: Sequence[str]) -> Usage | Worked | Methods | Step | Own:
+def read(words: Sequence[str]) -> Usage | Worked | Methods | Length | Step | Own:
     """What is wanted."""
     words = list(words)
     if {"-h", "--help"} & set(words):
@@ -100,14 +125,26 @@ def read(words: Sequence[str]) -> Usage | Worked | Methods | Step | Own:
         if words[1:]:
             raise InputError(f'"explain methods" takes nothing more; "{words[1]}" came after it.')
         return Methods()
+    if words[0] == "length":
+        return _length(_flags(words[1:], LENGTH_FLAGS))
     if words[0].startswith("-"):
-        return _own(_flags(words, OWN_FLAGS, STEP_FLAGS))
-    return _step(words[0], _flags(words[1:], STEP_FLAGS, OWN_FLAGS))
+        return _own(_flags(words, OWN_FLAGS))
+    return _step(words[0], _flags(words[1:], STEP_FLAGS))
+
+
+def _length(flags: dict[str, str]) -> Length:
+    return Length(
+        right=_between("--right", flags.get("--right", "0.3"), 0, 1),
+        group=_count("--group", flags.get("--group", "8"), 2, MOST_OF_GROUP),
+        stop=_between("--stop", flags.get("--stop", "0.15"), LEAST_STOP, 1),
+        body=_count("--body", flags.get("--body", "6"), 0, LONGEST_BODY),
+        wrong_body=_count("--wrong-body", flags["--wrong-body"], 0, LONGEST_BODY) if "--wrong-body" in flags else None,
+    )
 
 
 def _step(folder: str, flags: dict[str, str]) -> Step:
     if not os.path.isdir(folder):
-        near = nearest(folder, ["methods"])
+        near = nearest(folder, ["methods", "length"])
         raise InputError(f'"{folder}" is no run folder.{near} All that explain takes: explain --help')
     number = flags.get("--step")
     if number is not None and not (number.isascii() and number.isdecimal()):
@@ -179,15 +216,14 @@ def _own(flags: dict[str, str]) -> Own:
     )
 
 
-def _flags(words: Sequence[str], allowed: Sequence[str], elsewhere: Sequence[str]) -> dict[str, str]:
+def _flags(words: Sequence[str], allowed: Sequence[str]) -> dict[str, str]:
     """Flag -> value of `--flag value` and `--flag=value`."""
     found: dict[str, str] = {}
     rest = list(words)
     while rest:
         flag, equals, value = rest.pop(0).partition("=")
-        if flag in elsewhere:
-            where = "a run's folder: explain RUN_FOLDER --step N" if flag in STEP_FLAGS else "a group of your own"
-            raise InputError(f"{flag} goes with {where}.")
+        if flag in PLACES and flag not in allowed:
+            raise InputError(f"{flag} goes with {PLACES[flag]}.")
         if flag not in allowed:
             raise InputError(f'explain has no "{flag}".{nearest(flag, allowed)} All that it takes: explain --help')
         if flag in found:
@@ -238,6 +274,20 @@ def _whole(flag: str, text: str, least: int, most: int) -> list[int]:
             raise InputError(f"{flag}: {value:g} is not allowed. Allowed: a whole number from {least} to {most}.")
         found.append(int(value))
     return found
+
+
+def _count(flag: str, text: str, least: int, most: int) -> int:
+    values = _whole(flag, text, least, most)
+    if len(values) > 1:
+        raise InputError(f"{flag} takes one number.")
+    return values[0]
+
+
+def _between(flag: str, text: str, low: float, high: float) -> float:
+    value = _one(flag, text)
+    if not low < value < high:
+        raise InputError(f"{flag}: {value:g} is not allowed. Allowed: a chance above {low:g} and below {high:g}.")
+    return value
 
 
 def _one(flag: str, text: str, above: float | None = None) -> float:

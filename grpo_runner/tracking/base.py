@@ -14,9 +14,10 @@ class Tracker(Protocol):
     """Receives what a run measures. A class that inherits from it overrides what it needs; the rest does nothing (a
     bare `return`, since mypy takes a body of a docstring alone for an abstract method).
 
-    Order of calls: `start` once; then, for step k, `evaluation(k)` if one is due (made before the update of step k, or
-    after the last update with k = steps), `questions(k)`, `completions(k)`, `probe(k)` where one is due, `step(k)`, and
-    `alert(k)` where a rule of health/ begins to hold; `finish` once, also after a failure.
+    Order of calls: `start` once; then, for step k, `evaluated_questions(k)` and `evaluation(k)` if one is due (made
+    before the update of step k, or after the last update with k = steps), `questions(k)`, `completions(k)`, `probe(k)`
+    where one is due, `step(k)`, and `alert(k)` where a rule of health/ begins to hold; `finish` once, also after a
+    failure.
     """
 
     def start(self, config: RunConfig, resumed_at: int | None) -> None:
@@ -37,6 +38,12 @@ class Tracker(Protocol):
 
     def evaluation(self, step: int, metrics: Row) -> None:
         """Held-out figures of the policy as it is before the update of `step`."""
+        return
+
+    def evaluated_questions(self, step: int, rows: Sequence[Row]) -> None:
+        """One row a question of the evaluation of `step` (evaluation.question_row); kept by
+        `tracking.completions_every`: none where it is 0.
+        """
         return
 
     def completions(self, step: int, rows: Sequence[Row]) -> None:
@@ -87,6 +94,10 @@ class Trackers(Tracker):
     def evaluation(self, step: int, metrics: Row) -> None:
         for member in self.members:
             member.evaluation(step, metrics)
+
+    def evaluated_questions(self, step: int, rows: Sequence[Row]) -> None:
+        for member in self.members:
+            member.evaluated_questions(step, rows)
 
     def completions(self, step: int, rows: Sequence[Row]) -> None:
         for member in self.members:

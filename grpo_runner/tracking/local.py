@@ -17,6 +17,7 @@ METRICS, EVALS, PROBE = "metrics.jsonl", "evals.jsonl", "probe.jsonl"
 # each NAME.png, and the key NAME in W&B
 PICTURES = ("progress", "weights", "weight_by_length", "cumulative_weight", "probe")
 PAGE = "charts.html"
+REPORT = "report.html"  # compare/page writes it when the run is done
 
 # Keys come in this order, `reward/<part>` after `reward/mean` and keys not named here after these, both by name; then
 # `probe/…`. `time/…` keys come last, so that rows can be compared with times left aside.
@@ -186,9 +187,11 @@ class LocalTracker(Tracker):
         check_record(config, first)
         with disk_errors(self._dir):
             self._dir.mkdir(parents=True, exist_ok=True)
-            for number, path in texts.files(self._dir).items():
-                if number >= first:
-                    path.unlink()
+            for kind in (texts.COMPLETIONS, texts.EVALUATIONS):
+                for number, path in texts.files(self._dir, kind).items():
+                    if number >= first:
+                        path.unlink()
+            (self._dir / REPORT).unlink(missing_ok=True)
             if first == 0:
                 for name in (PROBE, PAGE, *map(picture, PICTURES)):
                     (self._dir / name).unlink(missing_ok=True)
@@ -207,15 +210,12 @@ class LocalTracker(Tracker):
         self._log.add(step, rows)
 
     def completions(self, step: int, rows: Sequence[Row]) -> None:
-        if not rows or not wants_completions(self._config, step):
-            return
-        import zstandard
+        if rows and wants_completions(self._config, step):
+            texts.write(texts.file_of(self._dir, step), rows)
 
-        path = texts.file_of(self._dir, step)
-        data = zstandard.ZstdCompressor(level=6).compress(jsonl.encode(rows))
-        with disk_errors(path):
-            path.parent.mkdir(exist_ok=True)
-        write_atomic(path, data)
+    def evaluated_questions(self, step: int, rows: Sequence[Row]) -> None:
+        if rows and self._config.tracking.completions_every:
+            texts.write(texts.file_of(self._dir, step, texts.EVALUATIONS), rows)
 
     def probe(self, step: int, row: Row) -> None:
         values = jsonl.plain(row, "probe", step)

@@ -179,7 +179,9 @@ class WandbTracker(Tracker):
         self._home.mkdir(parents=True, exist_ok=True)
         marker = self._home / _ID
         if not marker.exists():
-            write_atomic(marker, secrets.token_hex(6).encode())
+            # a sweep of W&B's own waits for the run under the name that its agent gave it
+            given = os.environ.get("WANDB_RUN_ID") if os.environ.get("WANDB_SWEEP_ID") else None
+            write_atomic(marker, (given or secrets.token_hex(6)).encode())
         config = asdict(self._config)
         config.pop("run_dir")  # a place on this machine, and a difference between runs that means nothing
         tracking = self._config.tracking

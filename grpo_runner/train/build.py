@@ -90,7 +90,9 @@ def build(
     grade = start_grader(config, closing)
 
     def evaluate_at(step: int) -> None:
-        tracker.evaluation(step, evaluate(engine, grade, held_out, config.evaluation, ranks))
+        figures, rows = evaluate(engine, grade, held_out, config.evaluation, ranks)
+        tracker.evaluated_questions(step, rows)
+        tracker.evaluation(step, figures)
 
     parts = Parts(
         config=config,

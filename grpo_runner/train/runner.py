@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import shlex
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -34,7 +37,8 @@ class Summary:
 
     status: done, stopped, interrupted or failed. steps: steps made in all. before, after: the first and the last row of
     evals.jsonl, {} when evaluation.every is 0. health: the rules that held, each with the step at which it first did.
-    seconds: wall time of this call. data: sha256 of the training questions (DataSets.digest).
+    seconds: wall time of this call. data: sha256 of the training questions (DataSets.digest). machine: `machine()`.
+    command: the command line that made it; None where that was another program's.
     """
 
     run_dir: str
@@ -48,6 +52,8 @@ class Summary:
     seconds: float = 0.0
     versions: dict[str, str | None] = field(default_factory=dict)
     data: str | None = None
+    machine: str | None = None
+    command: str | None = None
 
 
 def run(config: RunConfig) -> Summary:
@@ -88,7 +94,7 @@ def _train(config: RunConfig, folder: RunFolder, terminal: Terminal, ranks: Rank
         before, after = _first_and_last(folder.path / "evals.jsonl")
         seconds = round(time.perf_counter() - began, 1)
         of_run = (str(folder.path), method, config.seed, reached, status, before, after, watched.first)
-        return Summary(*of_run, seconds, versions(), built.data.digest)
+        return Summary(*of_run, seconds, versions(), built.data.digest, machine(built.plan["device"]), _command())
 
     with ExitStack() as closing:
         built = build(config, folder.path, tracker, say, closing, ranks)
@@ -158,6 +164,24 @@ def versions() -> dict[str, str | None]:
         "commit": commit,
         "python": platform.python_version(),
     } | libraries
+
+
+def machine(device: str) -> str:
+    """`Linux x86_64, 2 CPU cores; cpu, float32`: the machine and the device with its number type."""
+    import torch
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    gpu = f", {torch.cuda.get_device_name()}" if device.startswith("cuda") else ""
+    return f"{platform.system()} {platform.machine()}, {cores} CPU core{'s' * (cores != 1)}{gpu}; {device}"
+
+
+def _command() -> str | None:
+    """As it was typed: Hydra has another sys.argv while a run goes on."""
+    words = sys.orig_argv
+    if "-m" in words and words[words.index("-m") + 1 :][:1] == ["grpo_runner"]:
+        return shlex.join(["python", *words[words.index("-m") :]])
+    at = next((place for place, word in enumerate(words) if Path(word).name == "grpo-runner"), None)
+    return None if at is None else shlex.join(["grpo-runner", *words[at + 1 :]])
 
 
 def _first_and_last(evals: Path) -> tuple[dict[str, Any], dict[str, Any]]:

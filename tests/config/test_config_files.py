@@ -16,7 +16,7 @@ from grpo_runner.validate import to_yaml
 
 CONF = find()
 CHOICES = sorted((file.parent.name, file.stem) for file in CONF.glob("*/*.yaml"))
-OWN_JOBS = ("experiment", "debug")  # these set keys of many groups
+OWN_JOBS = ("experiment", "sweep", "debug")  # these set keys of many groups
 # choices that want something from the user, and what a user would give
 GIVEN = {("reward", "custom"): ["reward.function=my_rewards:short_answers"]}
 TOGETHER = ("parts", "sets")  # explained together, above the heading

@@ -60,7 +60,10 @@ def results(folder: Path) -> dict:
         "metrics": json.dumps(without_times(folder / "metrics.jsonl")),
         "evals": json.dumps(without_times(folder / "evals.jsonl")),
         "questions": (folder / "questions.parquet").read_bytes(),
-        "completions": {file.name: file.read_bytes() for file in sorted((folder / "completions").iterdir())},
+        **{
+            kind: {file.name: file.read_bytes() for file in sorted((folder / kind).iterdir())}
+            for kind in ("completions", "evaluations")
+        },
         "adapter": {name: value.numpy().tobytes() for name, value in adapter.items()},
     }
 

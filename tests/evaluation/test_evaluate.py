@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from grpo_runner.evaluation import Suite, evaluate
-from grpo_runner.evaluation.evaluate import summarise
+from grpo_runner.evaluation.evaluate import TEXT, summarise
 from grpo_runner.parallel import Ranks
 from grpo_runner.schema import EvaluationConfig
 from grpo_runner.types import Completion, Finish, Group, Question, Status, Verdict
@@ -31,8 +31,12 @@ def test_pb073_groups_of_two_questions_scored_once_each():
     assert found["accuracy"] == pytest.approx(3 / 6)
     assert found["pass@2"] == pytest.approx(2 / 3)
     assert found["length_mean"] == pytest.approx(22 / 6)
+    assert found["length_right"] == pytest.approx((3 + 9 + 3) / 3)
+    assert found["length_wrong"] == pytest.approx((5 + 1 + 1) / 3)  # an answer without one is not right either
     assert found["truncated"] == pytest.approx(1 / 6) and found["no_answer"] == pytest.approx(1 / 6)
-    assert "pass@1" not in summarise([group("a", 3)], [[right]])
+    only_right = summarise([group("a", 3)], [[right]])
+    assert "pass@1" not in only_right
+    assert only_right["length_right"] == 3 and only_right["length_wrong"] is None
 
 
 class Echo:
@@ -65,7 +69,7 @@ def suite(name, *texts):
 
 def test_the_mean_over_sets_has_no_weights_and_each_set_has_its_own_figures():
     engine = Echo()
-    found = evaluate(engine, grade, [suite("a", "1", "2"), suite("b", "3", "4", "5", "6")], CONFIG, Ranks())
+    found, rows = evaluate(engine, grade, [suite("a", "1", "2"), suite("b", "3", "4", "5", "6")], CONFIG, Ranks())
     assert (found["questions"], found["a/questions"], found["b/questions"]) == (6, 2, 4)
     assert (found["a/greedy/accuracy"], found["b/greedy/accuracy"]) == (0.5, 0.0)
     assert found["greedy/accuracy"] == found["sampled/accuracy"] == 0.25  # not 1 of 6
@@ -74,12 +78,36 @@ def test_the_mean_over_sets_has_no_weights_and_each_set_has_its_own_figures():
         for name in "ab"
         for mode, temperature, top_p, size in (("greedy", 0.0, 1.0, 1), ("sampled", 0.7, 0.9, 2))
     ]
+    # set b has no right answer, so that a mean over sets would be the length of other sets' answers
+    assert (found["a/greedy/length_right"], found["b/greedy/length_right"], found["greedy/length_right"]) == (
+        2,
+        None,
+        None,
+    )
+    assert found["greedy/length_wrong"] == 2
+    assert [row["set"] for row in rows] == list("aabbbb")
+    assert rows[0] == {
+        "set": "a", "question_id": "a/1", "question": "1", "gold": "1", "text": "1", "text_right": True,
+        "greedy/answers": 1, "greedy/right": 1, "greedy/truncated": 0,
+        "greedy/length_mean": 2, "greedy/length_right": 2, "greedy/length_wrong": None,
+        "sampled/answers": 2, "sampled/right": 2, "sampled/truncated": 0,
+        "sampled/length_mean": 2, "sampled/length_right": 2, "sampled/length_wrong": None,
+    }  # fmt: skip
+    assert (rows[1]["sampled/right"], rows[1]["sampled/length_wrong"], rows[1]["text_right"]) == (0, 2, False)
 
 
 def test_a_set_without_a_name_has_the_keys_and_the_draws_of_one_evaluation():
     engine = Echo()
-    found = evaluate(engine, grade, [suite("", "1", "2")], dataclasses.replace(CONFIG, samples=0), Ranks())
+    found, rows = evaluate(engine, grade, [suite("", "1", "2")], dataclasses.replace(CONFIG, samples=0), Ranks())
     assert set(found) == {"questions", "samples"} | {
-        f"greedy/{name}" for name in ("accuracy", "length_mean", "truncated", "no_answer")
+        f"greedy/{name}"
+        for name in ("accuracy", "length_mean", "length_right", "length_wrong", "truncated", "no_answer")
     }
     assert [asked[0] for asked in engine.asked] == ["evaluation/greedy"]
+    assert len(rows) == 2 and "sampled/right" not in rows[0]
+
+
+def test_the_text_of_a_question_is_bounded_and_says_that_it_was_cut():
+    _, rows = evaluate(Echo(), grade, [suite("", "1" * TEXT, "1" * (TEXT + 1))], CONFIG, Ranks())
+    assert rows[0]["text"] == "1" * TEXT
+    assert len(rows[1]["text"]) == TEXT and rows[1]["text"].endswith("1 …")

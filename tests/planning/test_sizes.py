@@ -75,6 +75,7 @@ def test_every_model_of_conf_is_known():
     # and every model that a preset names itself
     presets = [yaml.safe_load(file.read_text()) or {} for file in (conf() / "experiment").glob("*.yaml")]
     paths += [preset["model"]["path"] for preset in presets if "path" in preset.get("model", {})]
+    paths.remove("build/length_bias/base")  # a folder that scripts/length_bias makes: read there, as any other folder
     assert len(paths) >= 18
     assert [path for path in paths if models.find(path).parameters is None] == []
 

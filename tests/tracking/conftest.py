@@ -58,7 +58,7 @@ BASE = schema.RunConfig(
     checkpoint=schema.CheckpointConfig(every=1, keep=2),
     health=schema.HealthConfig(stop_on=()),
     entropy_bonus=0.0, steps=6, seed=0, questions_per_step=4, max_new_tokens=32, temperature=1.0, device="cpu", dtype="float32",
-    run_name="first", sweep_name="sweep_of_tests", run_dir="unset",
+    run_name="first", sweep_name="sweep_of_tests", metric="eval/sampled/accuracy", run_dir="unset",
 )  # fmt: skip
 
 

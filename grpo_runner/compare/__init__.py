@@ -1,0 +1,1 @@
+"""compare: run folders -> arms, statistics, a verdict in words, and one page."""

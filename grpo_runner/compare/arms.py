@@ -1,0 +1,287 @@
+"""Runs -> arms: grouped by what they differ in, paired by seed; and what there is to be said against comparing them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from ..errors import InputError, nearest
+from ..validate import shown, shown_key
+from .choices import ABSENT, Item, differing, items, typed
+from .types import Arm, Comparison, Run
+from .window import made
+
+# settings that change nothing of what is computed: names, what is kept, when to stop
+NAMES = ("seed", "run_dir", "run_name", "sweep_name", "tracking", "checkpoint", "health")
+# those that change it by rounding at most, and the time that it takes
+ROUNDING = (
+    *("optim.microbatch_tokens", "optim.packing", "optim.fused", "rollout.merge_lora"),
+    *("rollout.batch_rows", "rollout.vllm_python", "rollout.vllm_memory"),
+)
+MEASURING = ("evaluation",)  # how held-out figures are made: other settings, other figures
+DATA = "data"  # in --allow: training questions that differ though their settings do not
+# of a method's name, what tells no arm from another where beta is the same in all
+_OF_KL = (" without its KL term", " and a KL term", " with the KL in the reward")
+_LONGEST_LABEL = 24
+_MOST = 4
+
+
+def arrange(
+    runs: Sequence[Run],
+    by: Sequence[str] | None = None,
+    baseline: str | None = None,
+    allow: Sequence[str] = (),
+) -> Comparison:
+    """The comparison of runs. by: the settings to compare, a group or a key each; by default all that differ.
+
+    Raises InputError where runs differ in more than that and `allow` does not name it, where two runs are of one arm
+    and seed, and for names that are none.
+    """
+    if not runs:
+        raise InputError("There is no run to compare.")
+    found = [key for key in differing(runs) if not _below(key, NAMES) and not _is_seed(key, runs)]
+    _known([*(by or ()), *(key for key in allow if key != DATA)], runs)
+    compared = _compared(runs, found, by, allow)
+    left = [key for key in found if key not in {key for item in compared for key in item.keys}]
+    _hold(runs, left, compared, by, allow)
+    groups: dict[tuple[object, ...], list[Run]] = {}
+    for run in runs:
+        groups.setdefault(tuple(typed(item.of(run)) for item in compared), []).append(run)
+    arms = _ordered([_arm(compared, own) for own in groups.values()], baseline)
+    data = _data(arms, compared, allow)
+    shared = {key: runs[0].settings[key] for key in runs[0].settings if key not in differing(runs)}
+    warnings = [*_said(left, runs), *data, *_unpaired(arms), *_unfinished(runs), *_code(runs), *_unknown(runs)]
+    return Comparison(_title(runs), tuple(item.name for item in compared), arms, shared, tuple(warnings))
+
+
+# --- what is compared, and what must not differ beside it
+
+
+def _compared(runs: Sequence[Run], found: Sequence[str], by: Sequence[str] | None, allow: Sequence[str]) -> list[Item]:
+    from ..config import find
+
+    if by is None:
+        keys = [key for key in found if not _below(key, (*ROUNDING, *MEASURING, *allow))]
+        return items(runs, keys, find())
+    keys = [key for name in by for key in found if _below(key, (name,))]
+    if not keys and len(runs) > 1:
+        others = ", ".join(dict.fromkeys(map(shown_key, found))) or "nothing but the seed"
+        raise InputError(f"--by {','.join(by)}: the runs do not differ in it. They differ in: {others}.")
+    return items(runs, dict.fromkeys(keys), find())
+
+
+def _hold(
+    runs: Sequence[Run], left: Sequence[str], compared: Sequence[Item], by: Sequence[str] | None, allow: Sequence[str]
+) -> None:
+    refused = [key for key in left if not _below(key, (*ROUNDING, *allow))]
+    if not refused:
+        return
+    beside = f"beside {', '.join(item.name for item in compared)}" if by else "in how they were evaluated"
+    lines = [f"  {shown_key(key)}: {_values(runs, key)}" for key in refused[:3]]
+    more = f"  … and {len(refused) - 3} more ({', '.join(refused[3:6])})\n" if len(refused) > 3 else ""
+    raise InputError(
+        f"The runs differ {beside}:\n" + "\n".join(lines) + f"\n{more}"
+        f"--allow {_to_allow(refused)} compares them all the same, or --by names it."
+    )
+
+
+def _to_allow(refused: Sequence[str]) -> str:
+    """Keys, or their groups where they are many."""
+    return ",".join(refused if len(refused) <= 2 else dict.fromkeys(key.partition(".")[0] for key in refused))
+
+
+def _known(names: Iterable[str], runs: Sequence[Run]) -> None:
+    keys = {key for run in runs for key in run.settings}
+    names_of_groups = {key.rpartition(".")[0] for key in keys if "." in key} | {key.partition(".")[0] for key in keys}
+    for name in names:
+        if name not in keys | names_of_groups:
+            raise InputError(f'"{name}" is no setting of these runs.{nearest(name, keys | names_of_groups)}')
+
+
+def _below(key: str, names: Iterable[str]) -> bool:
+    return any(key == name or key.startswith(f"{name}.") for name in names)
+
+
+def _is_seed(key: str, runs: Sequence[Run]) -> bool:
+    """Whether a setting of another's config is its seed by another name."""
+    return all(run.settings.get(key) == run.seed and type(run.settings.get(key)) is int for run in runs)
+
+
+# --- arms
+
+
+def _arm(compared: Sequence[Item], runs: Sequence[Run]) -> Arm:
+    values = {item.name: item.of(runs[0]) for item in compared}
+    name = ", ".join(f"{key}={_text(value)}" for key, value in values.items()) or (runs[0].method or "all runs")
+    by_seed: dict[int, Run] = {}
+    for run in sorted(runs, key=lambda run: run.seed):
+        if run.seed in by_seed:
+            raise InputError(
+                f"Two runs of {name} with seed {run.seed}:\n  {by_seed[run.seed].folder}\n  {run.folder}\n"
+                "A seed counts once: name one of them, or --by what tells them apart."
+            )
+        by_seed[run.seed] = run
+    return Arm(name, name, values, by_seed)
+
+
+def _ordered(arms: list[Arm], baseline: str | None) -> tuple[Arm, ...]:
+    """With labels, the baseline first: the one that is named, else GRPO, else the first by value."""
+    labels = [_method(arm) for arm in arms]
+    if len(set(labels)) == len(arms) and all(label and len(label) <= _LONGEST_LABEL for label in labels):
+        arms = [Arm(arm.name, str(label), arm.values, arm.runs) for arm, label in zip(arms, labels, strict=True)]
+    ranks = [(rank, arm) for arm in arms if (rank := _rank(arm)) is not None]
+    if len(ranks) == len(arms):
+        arms = [arm for _, arm in sorted(ranks, key=lambda pair: pair[0])]
+    if baseline is not None:
+        first = named(baseline, arms)
+    else:
+        first = next((arm for arm in arms if arm.label == "GRPO"), None) or _plainest(arms)
+    return (first, *(arm for arm in arms if arm is not first))
+
+
+def named(text: str, arms: Sequence[Arm]) -> Arm:
+    """The arm that a text names: its name or label, key=value pairs, or a value of its own. Raises InputError."""
+    wanted = text.strip().casefold()
+    pairs = [part.strip().partition("=") for part in text.split(",")]
+
+    def fits(arm: Arm) -> bool:
+        if all(pair[1] for pair in pairs):
+            values = {key: _text(value).casefold() for key, value in arm.values.items()}
+            return all(values.get(key.strip()) == value.strip().casefold() for key, _, value in pairs)
+        return wanted in {_text(value).casefold() for value in arm.values.values()}
+
+    found = [arm for arm in arms if wanted in (arm.name.casefold(), arm.label.casefold())] or list(filter(fits, arms))
+    if len(found) != 1:
+        said = "no arm" if not found else f"{len(found)} arms"
+        lines = [f"  {arm.name}" for arm in arms[:_MOST]] + (["  …"] if len(arms) > _MOST else [])
+        raise InputError(f"{text}: that is {said}. Arms:\n" + "\n".join(lines[:4]))
+    return found[0]
+
+
+def _method(arm: Arm) -> str | None:
+    """The name by which all runs of the arm call themselves."""
+    methods = {run.method for run in arm.runs.values()}
+    name = methods.pop() if len(methods) == 1 else None
+    if name is not None and not any(_below(key, ("beta",)) for key in arm.values):
+        name = next((name.removesuffix(ending) for ending in _OF_KL if name.endswith(ending)), name)
+    return name
+
+
+def _rank(arm: Arm) -> tuple[float, ...] | None:
+    """Arms that differ in numbers alone stand in their order."""
+    values = list(arm.values.values())
+    numbers = [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    return tuple(numbers) if len(numbers) == len(values) else None
+
+
+def _plainest(arms: Sequence[Arm]) -> Arm:
+    """The arm with the most of what a run has by itself: advantage=grpo, loss_norm=sequence_mean."""
+    usual = {"grpo", "sequence_mean"}
+    return max(arms, key=lambda arm: sum(value in usual for value in arm.values.values()))
+
+
+# --- what there is to be said against it
+
+
+def _said(left: Sequence[str], runs: Sequence[Run]) -> list[str]:
+    """Of keys that differ and were let pass."""
+    rounding = [key for key in left if _below(key, ROUNDING)]
+    others = [key for key in left if key not in rounding]
+    said = [f"{shown_key(key)} differs as well ({_values(runs, key)}), as --allow lets it." for key in others]
+    if rounding:
+        said.append(f"{', '.join(rounding)} differs: the same figures to rounding, but not the same times.")
+    return said
+
+
+def _data(arms: Sequence[Arm], compared: Sequence[Item], allow: Sequence[str]) -> list[str]:
+    """Pairs whose training questions differ though nothing that is compared says so."""
+    odd = []
+    for arm in arms[1:]:
+        for seed in sorted(set(arm.runs) & set(arms[0].runs)):
+            mine, other = arm.runs[seed], arms[0].runs[seed]
+            if mine.data and other.data and mine.data != other.data:
+                odd.append(f"sha256 {other.data[:8]}… in {other.name}, {mine.data[:8]}… in {mine.name}")
+    if not odd:
+        return []
+    said = f"{len(odd)} pair{'s' * (len(odd) > 1)} had different training questions: {odd[0]}"
+    if any(_below(key, (DATA,)) for item in compared for key in item.keys) or _below(DATA, allow):
+        return [f"{said}."]
+    raise InputError(f"{said}.\nThey are no pairs then. --allow {DATA} compares them all the same.")
+
+
+def _unpaired(arms: Sequence[Arm]) -> list[str]:
+    said = []
+    base = arms[0]
+    for arm in arms[1:]:
+        for mine, other in ((arm, base), (base, arm)):
+            if alone := sorted(set(mine.runs) - set(other.runs)):
+                seeds = f"Seed{'s' * (len(alone) > 1)} {_listed(alone)} of {mine.label}"
+                said.append(f"{seeds}: without a pair in {other.label}, and so in no difference.")
+    return list(dict.fromkeys(said))
+
+
+def _unfinished(runs: Sequence[Run]) -> list[str]:
+    late = [run for run in runs if not run.finished]
+    if not late:
+        return []
+    named_runs = [f"{run.name} ({made(run)} of {run.steps or '?'} steps)" for run in late]
+    return [
+        f"Not finished, {len(late)} of {len(runs)} runs: {_listed(named_runs)}. They have no figures of the window."
+    ]
+
+
+def _code(runs: Sequence[Run]) -> list[str]:
+    """Runs of more than one version of the code; changes beyond a commit are told apart by what code.diff holds."""
+    versions = Counter(version for run in runs if (version := _version(run)))
+    if len(versions) < 2:
+        return []
+    return [
+        f"The runs are of {len(versions)} versions of the code: {_listed([f'{v} ({n})' for v, n in versions.items()])}."
+    ]
+
+
+def _version(run: Run) -> str | None:
+    if run.commit is None:
+        return None
+    if not run.commit.endswith("+"):
+        return run.commit[:7]
+    diff = Path(run.folder) / "code.diff"
+    changes = sha256(diff.read_bytes()).hexdigest()[:4] if diff.is_file() else "changes"
+    return f"{run.commit[:7]}+{changes}"
+
+
+def _unknown(runs: Sequence[Run]) -> list[str]:
+    others = [run for run in runs if run.source == "columns"]
+    if not others:
+        return []
+    return [f"What else the runs differ in is not known: {len(others)} of {len(runs)} are logs without a config."]
+
+
+# --- words
+
+
+def _values(runs: Sequence[Run], key: str) -> str:
+    counted = Counter(_text(run.settings.get(key, ABSENT)) for run in runs)
+    return _listed([f"{value} ({count})" for value, count in counted.items()])
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else shown(list(value)) if isinstance(value, tuple) else shown(value)
+
+
+def _listed(values: Sequence[object]) -> str:
+    shown_values = [str(value) for value in values[:_MOST]]
+    return ", ".join([*shown_values, *([f"… ({len(values)} in all)"] if len(values) > _MOST else [])])
+
+
+def _title(runs: Sequence[Run]) -> str:
+    """The sweep's name, the folder that all lie in, or how many runs there are."""
+    sweeps: set[object] = {run.settings.get("sweep_name") for run in runs}
+    if len(sweeps) == 1 and (name := sweeps.pop()):
+        return str(name)
+    if len(runs) == 1:
+        return runs[0].name
+    parents = {run.folder.absolute().parent for run in runs}
+    return parents.pop().name if len(parents) == 1 else f"{len(runs)} runs"

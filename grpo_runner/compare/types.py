@@ -1,0 +1,124 @@
+"""What the rooms of a comparison hand to each other: runs, arms, measures and effects. Plain data, no torch.
+
+The run (its seed) is the unit of evidence. Arms are paired by seed: the same seed means the same questions, initial
+weights and sampling seeds. A difference is always arm minus baseline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Series:
+    """One logged figure of a run over its steps. steps_N: the steps that have a value, rising; values_N."""
+
+    steps_N: np.ndarray
+    values_N: np.ndarray
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run as it was read. settings: every key of its config by dotted name (none of a run that is not ours).
+
+    series: by the key of metrics.jsonl; figures of evals.jsonl are below "eval/", as in "eval/sampled/accuracy".
+    """
+
+    name: str
+    folder: Path
+    seed: int
+    settings: Mapping[str, object]
+    series: Mapping[str, Series]
+    method: str | None = None  # "Dr. GRPO", as the run calls itself
+    steps: int | None = None  # that were to be made; None where it is not known
+    finished: bool = True
+    commit: str | None = None  # of the code; "+" at its end: with changes
+    data: str | None = None  # sha256 of the training questions
+    source: str = "folder"  # folder, columns (another's metrics.jsonl), wandb
+
+
+@dataclass(frozen=True)
+class Arm:
+    """The runs that differ in nothing but the seed. values: of the compared keys, in the order of Comparison.by."""
+
+    name: str  # "advantage=dr_grpo, loss_norm=constant": what tells it from the others
+    label: str  # "Dr. GRPO" where the method's name tells all arms apart, else the name
+    values: Mapping[str, object]
+    runs: Mapping[int, Run]  # by seed
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Arms, the baseline first, in what they differ (by), and what there is to be said against comparing them."""
+
+    title: str
+    by: tuple[str, ...]
+    arms: tuple[Arm, ...]
+    shared: Mapping[str, object]  # settings that all runs have in common
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def baseline(self) -> Arm:
+        return self.arms[0]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is compared. A run's raw value times `scale` is what is shown, in `unit`."""
+
+    key: str  # as typed: --metric length/wrong
+    title: str  # "length of wrong answers"
+    subject: str  # of a sentence: "wrong answers"
+    unit: str  # "tokens", "points", "s" or ""
+    scale: float = 1.0
+    digits: int = 1
+    better: int = 0  # +1: more is better; -1: less is; 0: neither
+    words: tuple[str, str] = ("higher", "lower")  # of a difference above and below 0: ("longer", "shorter")
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The difference of one arm from the baseline in one measure, in shown units, over the seeds that both have.
+
+    low, high: of the interval at `level`; None under two pairs, and where all differences are equal. p: exact sign-flip
+    test, two-sided; p_holm: corrected over the measures of the family. detectable: the true difference that this many
+    pairs, spread as these are, would show with a chance of `power`; None where there is no interval. differences_S: by
+    seed, in the order of seeds.
+    """
+
+    measure: Measure
+    arm: Arm
+    baseline: Arm
+    seeds: tuple[int, ...]
+    differences_S: np.ndarray
+    mean: float
+    low: float | None
+    high: float | None
+    p: float | None
+    p_holm: float | None
+    detectable: float | None
+    improvement: float | None  # probability that a run of the arm is above one of the baseline (Agarwal et al. 2021)
+    iqm: float | None  # interquartile mean of the differences
+    method: str  # "student_t", "bootstrap_t", …: how the interval was made
+    level: float = 0.95
+    power: float = 0.8
+    primary: bool = False  # a measure that was stated beforehand
+    family: int = 1  # measures of this arm that were corrected for together: the primary ones, or all others
+    questions: tuple[float, float] | None = None  # ends of the interval over new seeds and new questions
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """All of a comparison: values[arm.name][measure.key] has a run's raw value by seed (None: the run has none)."""
+
+    comparison: Comparison
+    measures: tuple[Measure, ...]
+    values: Mapping[str, Mapping[str, Mapping[int, float | None]]]
+    effects: tuple[Effect, ...]
+    window: str  # "steps 240 to 299 (the last fifth)"
+    verdict: Sequence[str] = field(default_factory=tuple)  # sentences, the primary measures first
+    bounds: tuple[int, int] | None = None  # the window's steps [first, end), where it is the same for all runs
