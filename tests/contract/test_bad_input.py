@@ -10,6 +10,7 @@ import importlib
 import json
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,19 @@ def refused(capsys, folder: Path, *overrides: str) -> str:
     assert code == 2, error
     assert 1 <= len(error.splitlines()) <= 5 and "Traceback" not in error
     return error
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Callable[[Path], Path]:
+    """finished(folder): a finished run in the folder, a copy of one that is made once."""
+    made = tmp_path_factory.mktemp("finished") / "run"
+    assert cli.main([*SMALL, f"hydra.run.dir={made}"]) == 0
+
+    def copy(folder: Path) -> Path:
+        shutil.copytree(made, folder)
+        return folder
+
+    return copy
 
 
 def data(path: Path, *lines: object) -> list[str]:
@@ -119,7 +133,7 @@ def test_unknown_lora_targets(capsys, tmp_path):
 
 
 @pytest.mark.parametrize("key", ["lora.adapter", "beta.reference"])
-def test_an_adapter_that_is_not_there_or_does_not_fit(capsys, tmp_path, key):
+def test_an_adapter_that_is_not_there_or_does_not_fit(finished, capsys, tmp_path, key):
     nowhere = refused(capsys, tmp_path / "run", f"{key}={tmp_path / 'nowhere'}")
     assert nowhere.startswith(f"{key}={tmp_path / 'nowhere'}: not the folder of a LoRA adapter")
     made = finished(tmp_path / "made") / "adapter"
@@ -244,16 +258,11 @@ def test_full_disk_in_the_middle_keeps_what_was_saved_and_goes_on(capsys, tmp_pa
     assert [json.loads(line)["step"] for line in (folder / "metrics.jsonl").read_text().splitlines()] == [0, 1, 2]
 
 
-def finished(folder: Path) -> Path:
-    assert cli.main([*SMALL, f"hydra.run.dir={folder}"]) == 0
-    return folder
-
-
 def contents(folder: Path) -> dict[str, bytes]:
     return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file() and file.name != ".lock"}
 
 
-def test_a_finished_run_is_left_as_it_is_also_with_other_tracking(tmp_path):
+def test_a_finished_run_is_left_as_it_is_also_with_other_tracking(finished, tmp_path):
     before = contents(finished(tmp_path / "run"))
     assert cli.main([*SMALL, "tracking.project=other", f"hydra.run.dir={tmp_path / 'run'}"]) == 0
     assert contents(tmp_path / "run") == before
@@ -269,19 +278,19 @@ def test_a_finished_run_is_left_as_it_is_also_with_other_tracking(tmp_path):
         ("metrics.jsonl", "x\n"),
     ],
 )
-def test_a_damaged_run_folder_is_said_by_file(capsys, tmp_path, name, content):
+def test_a_damaged_run_folder_is_said_by_file(finished, capsys, tmp_path, name, content):
     folder = finished(tmp_path / "run")
     (folder / name).write_text(content)
     assert name in refused(capsys, folder, "steps=2" if name != "metrics.jsonl" else "steps=3")
 
 
-def test_a_damaged_questions_file(capsys, tmp_path):
+def test_a_damaged_questions_file(finished, capsys, tmp_path):
     (finished(tmp_path / "run") / "questions.parquet").write_bytes(b"PAR1 and no more")
     assert "questions.parquet" in refused(capsys, tmp_path / "run", "steps=3")
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "questions.parquet"])
-def test_a_record_that_was_taken_away(capsys, tmp_path, name):
+def test_a_record_that_was_taken_away(finished, capsys, tmp_path, name):
     (finished(tmp_path / "run") / name).unlink()
     assert name in refused(capsys, tmp_path / "run", "steps=3")
     assert "optim.lr" in refused(capsys, tmp_path / "run", "steps=3", "optim.lr=1e-5")  # the guard stays on
@@ -305,7 +314,7 @@ def test_what_was_in_the_folder_before_stays(capsys, tmp_path):
     assert (mine / "metrics.jsonl").exists() and (mine / "notes.txt").exists()
 
 
-def test_steps_without_their_configuration_are_not_adopted(capsys, tmp_path):
+def test_steps_without_their_configuration_are_not_adopted(finished, capsys, tmp_path):
     (finished(tmp_path / "run") / "config.yaml").unlink()
     assert "config.yaml" in refused(capsys, tmp_path / "run", "steps=4", "seed=7", "advantage=dr_grpo")
 
@@ -333,7 +342,7 @@ def test_a_run_that_fails_in_its_first_step_keeps_its_configuration(capsys, tmp_
     assert cli.main([*SMALL, f"hydra.run.dir={tmp_path / 'run'}"]) == 0  # and may still be corrected
 
 
-def test_code_diff_does_not_swallow_the_run(tmp_path):
+def test_code_diff_does_not_swallow_the_run(finished, tmp_path):
     folder = finished(tmp_path / "run")
     for steps in (3, 4):
         assert cli.main([*SMALL, f"steps={steps}", f"hydra.run.dir={folder}"]) == 0

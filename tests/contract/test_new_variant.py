@@ -16,6 +16,7 @@ from grpo_runner import algorithm, compose
 from grpo_runner.algorithm.own import plug_in
 from grpo_runner.errors import InputError
 from grpo_runner.schema import AdvantageConfig, LossNormConfig
+from tests.program import Program
 
 ROOT = Path(__file__).parents[2]
 FUNCTION = '''
@@ -54,10 +55,11 @@ def test_a_new_baseline_runs_from_its_method_line_to_its_picture_and_is_explaine
     for row in pq.read_table(here / "run" / "questions.parquet").to_pylist():
         right = row["successes"]
         assert row["advantage_weight"] == pytest.approx(right if right < 3 else 4 - right)
-    again = command(here, "--config-dir", "my_conf", "advantage=median", *SMALL, "hydra.run.dir=run")
-    assert "finished before" in again.stdout
-    told = command(here, "explain", "run", "--step", "1")
-    assert told.returncode == 0 and "these weights are not" not in told.stdout, told.stdout + told.stderr
+    again = Program("--config-dir", "my_conf", "advantage=median", *SMALL, "hydra.run.dir=run", folder=here)
+    assert "finished before" in again.communicate()[0]
+    told = Program("explain", "run", "--step", "1", folder=here)
+    said = told.communicate()[0]
+    assert told.returncode == 0 and "these weights are not" not in said, said
 
 
 @pytest.mark.parametrize(

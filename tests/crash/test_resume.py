@@ -9,11 +9,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from safetensors.torch import load_file
+
+from tests.program import Program
 
 STEPS = 5
 JOB = [
@@ -34,12 +37,18 @@ JOB += [
 ]
 
 
-def start(folder: Path, *extra: str) -> subprocess.Popen:
+def program(folder: Path, *extra: str) -> subprocess.Popen:
+    """The program as a user starts it."""
     command = [sys.executable, "-m", "grpo_runner", *JOB, *extra, f"hydra.run.dir={folder}"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def finish(folder: Path, *extra: str) -> str:
+def start(folder: Path, *extra: str) -> Program:
+    """The same with its imports done, for all that is held against it."""
+    return Program(*JOB, *extra, f"hydra.run.dir={folder}")
+
+
+def finish(folder: Path, *extra: str, start: Callable[..., subprocess.Popen | Program] = start) -> str:
     process = start(folder, *extra)
     output, _ = process.communicate(timeout=180)
     assert process.returncode == 0, output
@@ -70,8 +79,9 @@ def results(folder: Path) -> dict:
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory) -> dict:
+    """The results of the real program, which has other hashes of strings than the others, too."""
     folder = tmp_path_factory.mktemp("whole") / "run"
-    finish(folder)
+    finish(folder, start=program)
     return results(folder)
 
 
@@ -130,7 +140,7 @@ def lines(path: Path) -> int:
 
 def test_ctrl_c_saves_says_how_to_go_on_and_exits_130(tmp_path):
     folder, longer = tmp_path / "run", ("steps=60", "evaluation.every=0")
-    process = start(folder, *longer)
+    process = program(folder, *longer)
     while lines(folder / "metrics.jsonl") < 1:
         assert process.poll() is None
         time.sleep(0.002)
@@ -181,7 +191,7 @@ def test_killed_at_random_moments_until_it_is_done(uninterrupted, tmp_path):
     """Any moment counts: while loading, inside a log, inside a checkpoint. The run is typed again until it ends."""
     folder, draw, kills = tmp_path / "run", random.Random(0), 0
     while not (folder / "DONE").exists():
-        process = start(folder)
+        process = program(folder)
         try:
             # later and later, so that it comes through on a slow machine too
             process.wait(timeout=draw.uniform(0.5, 2.0 + 0.4 * kills))

@@ -7,6 +7,7 @@ the exit codes by rank, None for a process that did not end in time.
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import signal
@@ -22,6 +23,7 @@ PATIENCE_S = 60
 def child(rank: int, port: int, order: dict) -> None:
     """Never returns."""
     code = 99
+    gc.freeze()  # a collection in here shall not look through what the launcher has imported
     try:
         os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(order["world"]))
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))

@@ -24,6 +24,7 @@ from grpo_runner.sweeps import record, value_of
 from grpo_runner.tracking.texts import read_texts
 from grpo_runner.train.folder import differences
 from grpo_runner.validate import load
+from tests.program import Program
 
 ASIDE = {"run_name", "run_dir"}
 JOB = ["debug=cpu_smoke", "-m"]
@@ -33,6 +34,9 @@ def good(**rows): return [1.0 * (len(text) % 2) for text in rows["completions"]]
 def leaves(**rows): sys.exit(3)
 def killed(**rows): os.kill(os.getpid(), 9)
 """
+
+
+ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[2]), "RAY_AUTH_MODE": "disabled"}
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +63,7 @@ def command(folder: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "grpo_runner", *words],
         cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "RAY_AUTH_MODE": "disabled"},
+        env={**os.environ, **ENVIRONMENT},
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background has it ignored
     )  # fmt: skip
 
@@ -128,7 +132,7 @@ def test_killed_and_typed_again_it_ends_with_the_same_files(whole: Path, tmp_pat
     while any(state.state == "running" for state in record.runs(home)):  # they end as their input does
         time.sleep(0.05)
     assert any(state.state == "unfinished" for state in record.runs(home))
-    again = command(tmp_path, *words)
+    again = Program(*words, folder=tmp_path, environment=ENVIRONMENT)
     out = again.communicate()[0]
     assert again.returncode == 0 and "resumes from step" in out and "2 of 2 runs finished" in out
     for seed in (0, 1):
@@ -147,7 +151,7 @@ def failing(folder: Path, launcher: str, *kinds: str) -> tuple[int, str, dict[st
     (folder / "own.py").write_text(OWN)
     functions = ",".join(f"own:{kind}" for kind in kinds)
     words = [f"reward.function={functions}", "reward=custom", f"hydra/launcher={launcher}", "sweep_name=f", "steps=1"]
-    job = command(folder, *JOB, *words, "evaluation=never")
+    job = Program(*JOB, *words, "evaluation=never", folder=folder, environment=ENVIRONMENT)
     out = job.communicate()[0]
     states = record.runs(folder / "outputs/sweeps/f")
     return job.returncode, out, {state.name.split("__")[1].split("-")[0]: state.state for state in states}

@@ -20,6 +20,8 @@ from grpo_runner.tracking.charts.page import CAPTIONS
 from grpo_runner.tracking.charts.progress import smoothed
 from grpo_runner.tracking.local import PICTURES
 
+pytestmark = pytest.mark.usefixtures("real_pictures")
+
 
 def config(baseline="group_mean", scale="group_std", ddof=0, eps=0.0) -> AdvantageConfig:
     return AdvantageConfig(baseline=baseline, scale=scale, ddof=ddof, eps=eps)
