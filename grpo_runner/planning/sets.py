@@ -62,17 +62,6 @@ def held_out(config: RunConfig) -> dict[str, tuple[SourceConfig, int | None]]:
     return {"data.eval": (data.eval, min(asked, there) if there else None)}
 
 
-def sources(config: RunConfig) -> dict[str, SourceConfig]:
-    """{key: source} of all questions that the run reads from a file or the hub: `data.train`, `evaluation.sets.x`."""
-    data, evaluation = config.data, config.evaluation
-    found = {"data.train": data.train} if data.kind == "table" else {}
-    if evaluation.every > 0 and not evaluation.sets and data.kind == "table":
-        found["data.eval"] = data.eval
-    if evaluation.every > 0:
-        found |= {f"evaluation.sets.{name}": source for name, source in evaluation.sets.items()}
-    return found
-
-
 def in_source(source: SourceConfig) -> tuple[int | None, str]:
     """Rows of one source before sizes and filters."""
     if source.path is not None:

@@ -41,6 +41,7 @@ def evaluate(words: Sequence[str], console: Console | None = None) -> int:
 
 
 def _evaluate(wanted: Wanted, console: Console) -> None:
+    from .. import local_paths
     from ..errors import InputError, Interrupted
     from ..files import write_atomic
     from ..grading.progress import bar
@@ -49,7 +50,7 @@ def _evaluate(wanted: Wanted, console: Console) -> None:
     from .published import compare, figures
     from .results import ANSWERS, CURVE, evaluated, write
     from .show import show
-    from .targets import targets
+    from .targets import targets, to_load
 
     published = figures(wanted.against)
     found = targets(wanted)
@@ -61,6 +62,8 @@ def _evaluate(wanted: Wanted, console: Console) -> None:
             f"--output {folder}: there is a run in this folder, and its questions.parquet would be overwritten.\n"
             f"Give another, such as --output {folder / 'evaluation'}"
         )
+    for target in found:
+        local_paths.check(to_load(target), training=False)
     quiet_libraries()
     from .runner import answer_all, questions_of
     from .training import trained_on
