@@ -30,7 +30,7 @@ ROWS = {
 # names of files that papers' repositories use
 FILES = {"math_12k": 12_000, "math_lvl3to5_8k": 8_523, "gsm_8k": 8_792, "asdiv_2k": 1_788, "orz_57k": 56_878}
 # bytes of a file whose lines are counted
-_LARGEST = 64 * 2**20
+LARGEST = 64 * 2**20
 
 
 def rows(data: DataConfig) -> tuple[int | None, str]:
@@ -74,7 +74,7 @@ def in_source(source: SourceConfig) -> tuple[int | None, str]:
 
 def _in_file(path: Path) -> tuple[int | None, str]:
     try:
-        if path.suffix == ".jsonl" and path.stat().st_size <= _LARGEST:
+        if path.suffix == ".jsonl" and path.stat().st_size <= LARGEST:
             with path.open("rb") as file:
                 return sum(1 for line in file if line.strip()), str(path)
         if path.suffix == ".parquet" and path.is_file():

@@ -210,18 +210,15 @@ def _published(compared: Sequence[Comparison], several: bool) -> Table:
     """A row a set and figure of ours, below the policy's name where there are several."""
     made = table("set", "what", "published", "ours", "in our interval")
     made.columns[1].justify = "left"
-    said = {
-        None: Text("not asked", style="dim"),
-        True: Text("yes", style="green"),
-        False: Text("no", style="red"),
-    }
+    said = {None: Text("-", style="dim"), True: Text("yes", style="green"), False: Text("no", style="red")}
     before = ""
     for one in compared:
         if several and one.policy != before:
             made.add_row(Text(one_line(one.policy), style="bold"))
         before = one.policy
         ours = "-" if one.ours is None else interval(one.ours)
-        made.add_row(one.set, one.what, f"{one.published:.1f}", ours, said[one.inside])
+        inside = Text("not asked", style="dim") if one.ours is None else said[one.inside]
+        made.add_row(one.set, one.what, f"{one.published:.1f}", ours, inside)
     return made
 
 
