@@ -16,14 +16,14 @@ from .step_table import EXPLAINED, RECORDED, Block, blocks, scale, state
 _UP, _DOWN = (70, 140, 255), (255, 140, 40)  # blue and orange: told apart by colour-blind readers too
 
 
-MOST_QUESTIONS, MOST_CHARACTERS = 2, 300  # of a step and of an answer, where not all was asked for
+MOST_QUESTIONS, MOST_CHARACTERS = 1, 300  # of a step and of an answer, where not all was asked for
 
 
 def show(console: Console, step: StepRecord, question: str | None, everything: bool = False) -> None:
     """Print the step, or one question of it. Raises InputError for an id that the step does not have.
 
-    everything: all questions with whole answers. Left out: the two questions of the largest weight, in the step's
-    order, and of each answer the beginning; of one question that is asked for, whole answers.
+    everything: all questions with whole answers. Left out: the question of the largest weight, and of each answer
+    the beginning; of one question that is asked for, whole answers.
     """
     slots = step.slots(question)
     shown = slots if everything or question is not None else _weightiest(step, slots)
@@ -44,7 +44,7 @@ def show(console: Console, step: StepRecord, question: str | None, everything: b
 
 
 def _weightiest(step: StepRecord, slots: Sequence[int]) -> list[int]:
-    return sorted(sorted(slots, key=lambda slot: -_weight(step, slot))[:MOST_QUESTIONS])
+    return sorted(slots, key=lambda slot: -_weight(step, slot))[:MOST_QUESTIONS]
 
 
 def _weight(step: StepRecord, slot: int) -> float:

@@ -22,7 +22,8 @@ explain length                        why 1/|o| lengthens wrong answers: a polic
         [--stop 0.15] [--body 6]      chance to stop at each token of the tail; tokens in front of it
         [--wrong-body 12]             of wrong answers, where that is another number; left out: as --body
 explain RUN_FOLDER --step N           what each answer and token of a step got, on the screen and as a page
-        [--question ID | --all]       one question, or all; left out: on the screen the two of the largest weight
+        [--question ID]               only this question
+        [--all]                       all on the screen; left out: the one of the largest weight
         [--html FILE]                 the page goes there; left out: RUN_FOLDER/explain/
 explain --rewards 1,0,0,0,0           your own group: what each answer gets; none: an excluded answer
         [--lengths 120,80,300,64,90]  tokens of each answer, EOS included; left out: 1 each

@@ -33,6 +33,7 @@ class Evaluated:
     summary: Summary
     against_first: Mapping[str, Any] | None
     graders: Mapping[str, Graded]
+    label: str = ""  # a shorter name, for tables
 
     @property
     def name(self) -> str:

@@ -7,7 +7,7 @@
 #   OVERRIDE  of the training, such as rollout.batch_rows=32 or data.train.path=FILE; those of the group evaluation are
 #             `evaluate`'s too. Paths are from the root of the repository
 # Typed again, it goes on where it stopped. Environment:
-#   DEBUG=1   the whole chain in seconds: two steps of the preset's method on the embedded model, on the CPU
+#   DEBUG=1   the whole chain in about half a minute: two steps of the preset's method on the embedded model, on the CPU
 #   GPUS=N    processes to train with, one a GPU; left out: as many as there are; 0: one, on whatever there is
 #   OUT=FOLDER  where the run and its evaluation go, from the root of the repository; left out: outputs/reproduce/PRESET
 #   ANYWAY=1  train even where the plan says that memory is too small (it counts with the longest answers)
@@ -49,7 +49,7 @@ elif [ -n "${GPUS:-}" ]; then
 else
     processes=$(gpus)
     [ "$processes" -gt 0 ] || refuse "No NVIDIA GPU was found, and this preset is made for them (conf/experiment/$preset.yaml)." \
-        "The same chain in seconds, with the embedded model: DEBUG=1 $script" \
+        "The same chain in half a minute, with the embedded model: DEBUG=1 $script" \
         "Training on what there is, however long it takes: GPUS=0 $script${*:+ $*}"
 fi
 
