@@ -54,8 +54,12 @@ def data(words: Sequence[str], console: Console | None = None) -> int:
         raise InputError(f"The verb data takes the word contamination{asked}\nAll that it takes: data --help")
     overrides, file = _words(words[1:])
     from .config import compose
+    from .data import glance
+    from .local_paths import sources
 
     config = compose(overrides)
+    for key, source in (sources(config) | sources(config, training=False)).items():
+        glance(config.data, source, key)
     with _at_work(console):
         loaded, sets = questions(config)
         from .data.overlap import overlaps

@@ -33,13 +33,25 @@ ARROWS = {
     "algorithm": set(),
     "data": set(),
     "prompts": set(),
+    "local_paths": {"data", "prompts"},
     "reward": set(),
-    "policy": {"algorithm"},
+    "policy": {"algorithm", "local_paths"},
     "rollout": {"policy"},
     "tracking": set(),
     "evaluation": {"rollout", "reward"},
     "health": {"tracking", "lessons"},  # of lessons only show, as below
-    "train": {"algorithm", "data", "prompts", "reward", "policy", "rollout", "tracking", "evaluation", "health"},
+    "train": {
+        "local_paths",
+        "algorithm",
+        "data",
+        "prompts",
+        "reward",
+        "policy",
+        "rollout",
+        "tracking",
+        "evaluation",
+        "health",
+    },
     "lessons": {"algorithm", "policy", "tracking"},  # of policy only batch.minibatches: what was one optimizer batch
     "grading": {
         "reward",
@@ -52,14 +64,15 @@ ARROWS = {
         "config",
         "data",
         "lessons",
+        "local_paths",
         "tracking",
         "train",
     },  # of lessons only show; of data the order and a glance at files; of tracking and train only what times two steps
-    "preview": {"config", "data", "prompts", "policy", "reward", "tracking", "grading", "lessons"},
+    "preview": {"local_paths", "config", "data", "prompts", "policy", "reward", "tracking", "grading", "lessons"},
     "config": set(),
     "sweeps": {"train", "tracking", "lessons"},  # of lessons only show
     "jobs": {"config", "train", "sweeps", "lessons", "compare"},  # of lessons only show; of compare only a run's page
-    "contamination": {"config", "data", "reward", "lessons"},  # of lessons only show, as grading
+    "contamination": {"local_paths", "config", "data", "reward", "lessons"},  # of lessons only show, as grading
     # of grading: policies and the bar; of lessons only show
     "suite": {
         "config",
@@ -68,6 +81,7 @@ ARROWS = {
         "facts",
         "grading",
         "lessons",
+        "local_paths",
         "policy",
         "prompts",
         "reward",

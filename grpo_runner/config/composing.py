@@ -28,6 +28,7 @@ from ..errors import InputError
 from ..schema import RunConfig
 from ..validate import build, shown
 from . import names
+from .columns import covered
 from .hydra_errors import explain, first_lines
 from .overrides import check_choices, first, parse, translate
 from .presets import spelled_out, typed_choices
@@ -138,7 +139,7 @@ def to_show(overrides: Sequence[str], source: Source) -> list[str]:
         check_choices(parsed, loader)
         if any(override.is_sweep_override() for override in parsed):
             return overrides  # Hydra has its own sentence about them
-        return [*overrides, *spelled_out(_compose(overrides, source))]
+        return [*overrides, *spelled_out(_compose(overrides, source)), *(f"{key}=null" for key in covered(parsed))]
 
 
 def resolve(composed: DictConfig, settings: DictConfig) -> RunConfig:
@@ -147,6 +148,8 @@ def resolve(composed: DictConfig, settings: DictConfig) -> RunConfig:
     try:
         for group, node in typed_choices(settings).items():
             ours[group] = node
+        for key in covered(parse(settings.overrides.task)):
+            OmegaConf.update(ours, key, None)
         values: Any = OmegaConf.to_container(ours, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         raise explain(error) from None

@@ -14,6 +14,7 @@ from ..errors import InputError
 from ..schema import RunConfig
 from ..validate import build, to_yaml
 from . import names
+from .columns import covered
 from .composing import compose
 from .overrides import parse, translate
 
@@ -44,6 +45,9 @@ def compose_over(run: RunConfig, overrides: Sequence[str]) -> RunConfig:
     for override, _ in parsed:
         if not _is_choice(override, run):
             _set(values, override)
+    for key in covered([override for override, _ in parsed]):
+        _, source, name = key.split(".")
+        values["data"][source][name] = None
     config = build(values | {"run_dir": run.run_dir})
     checks.check(config)
     return config

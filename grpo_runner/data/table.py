@@ -170,13 +170,14 @@ def _numbered(rows: Iterable[Mapping[str, Any]], stem: str, name: str) -> list[R
 
 
 def _require(place: str, have: Sequence[str] | Mapping[str, Any], columns: Mapping[str, str]) -> None:
-    """Raise for the first needed column that is absent, naming the key that asked for it and what there is."""
-    for column, key in columns.items():
-        if column not in have:
-            names = [str(name) for name in have]
-            shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
-            hint = nearest(column, [name for name in names if name not in columns])
-            raise InputError(f'{place}: no column "{column}" ({key}).{hint}\nIt has: {shown or "no columns"}.')
+    """Raise for the needed columns that are absent, all at once, naming the keys that asked and what there is."""
+    missing = [column for column in columns if column not in have]
+    if missing:
+        names = [str(name) for name in have]
+        shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+        lacks = " and ".join(f'no column "{column}" ({columns[column]})' for column in missing)
+        hint = "".join(nearest(column, [name for name in names if name not in columns]) for column in missing)
+        raise InputError(f"{place}: {lacks}.{hint}\nIt has: {shown or 'no columns'}.")
 
 
 def _brief(error: Exception, limit: int = 240) -> str:

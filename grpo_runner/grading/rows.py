@@ -71,18 +71,25 @@ def place(path: Path, row: Row) -> str:
 
 def read_row(number: int, cells: Mapping[str, Any], response_field: str, gold_field: str) -> Row:
     """What a JSON object asks."""
-    for field, flag in ((response_field, "--response-field"), (gold_field, "--gold-field")):
-        if field not in cells:
-            there = [name for name in cells if name not in ADDED]
-            named = ", ".join(there[:8]) + (", …" if len(there) > 8 else "")
-            fault = f'no field "{field}"; it has {named or "none"}. Another name: {flag}'
-            return Row(number, cells, fault=fault)
+    wanted = ((response_field, "--response-field"), (gold_field, "--gold-field"))
+    if missing := [(field, flag) for field, flag in wanted if field not in cells]:
+        return Row(number, cells, fault=_lacks(missing, cells))
     response, golds = cells[response_field], _golds(cells[gold_field])
     if not isinstance(response, str):
         return Row(number, cells, fault=f'field "{response_field}" is {_kind(response)}, not text')
     if isinstance(golds, str):
         return Row(number, cells, fault=f'field "{gold_field}" {golds}')
     return Row(number, cells, response, golds)
+
+
+def _lacks(missing: Sequence[tuple[str, str]], cells: Mapping[str, Any]) -> str:
+    """All fields that are not there, at once, and the flags that give other names."""
+    there = [name for name in cells if name not in ADDED]
+    named = ", ".join(there[:8]) + (", …" if len(there) > 8 else "")
+    fields = " and ".join(f'"{field}"' for field, _ in missing)
+    one = len(missing) == 1
+    said = f"no {'field' if one else 'fields'} {fields}; it has {named or 'none'}."
+    return f"{said} {'Another name' if one else 'Other names'}: {', '.join(flag for _, flag in missing)}"
 
 
 def _golds(value: object) -> tuple[str, ...] | str:

@@ -47,14 +47,14 @@ def explain(words: Sequence[str], console: Console | None = None) -> int:
             from .own import show as show_own
 
             show_own(console, wanted)
-        case Step(folder, number, question, html):
+        case Step(folder, number, question, html, everything):
             from .page import put
             from .step import read as read_step
             from .step_view import show as show_step
 
             record = read_step(folder, number)
             page = put(record, folder, question, html)  # first: the screen's reader may go away
-            show_step(console, record, question)
+            show_step(console, record, question, everything)
             console.print()
             console.print(page, style="dim", soft_wrap=True)
     return 0

@@ -16,17 +16,40 @@ from .step_table import EXPLAINED, RECORDED, Block, blocks, scale, state
 _UP, _DOWN = (70, 140, 255), (255, 140, 40)  # blue and orange: told apart by colour-blind readers too
 
 
-def show(console: Console, step: StepRecord, question: str | None) -> None:
-    """Print the step, or one question of it. Raises InputError for an id that the step does not have."""
+MOST_QUESTIONS, MOST_CHARACTERS = 1, 300  # of a step and of an answer, where not all was asked for
+
+
+def show(console: Console, step: StepRecord, question: str | None, everything: bool = False) -> None:
+    """Print the step, or one question of it. Raises InputError for an id that the step does not have.
+
+    everything: all questions with whole answers. Left out: the question of the largest weight, and of each answer
+    the beginning; of one question that is asked for, whole answers.
+    """
     slots = step.slots(question)
+    shown = slots if everything or question is not None else _weightiest(step, slots)
+    longest = None if everything or question is not None else MOST_CHARACTERS
     console.print(Text(f"step {step.number} (counted from 0) · {step.method}", style="bold"))
     for note in step.notes:
         console.print(Text.assemble(("note: ", "bold yellow"), note))
     most = scale(step)
     coloured = console.is_terminal and bool(console.color_system) and not console.no_color
     console.print(_legend(step, most, coloured))
-    for slot in slots:
-        _question(console, step, slot, most)
+    for slot in shown:
+        _question(console, step, slot, most, longest)
+    if len(shown) < len(slots):
+        left = len(slots) - len(shown)
+        said = f"{left} more question{'s' * (left > 1)} of smaller or no weight: --all, --question ID, or the page."
+        console.print()
+        console.print(Text(said, style="dim"))
+
+
+def _weightiest(step: StepRecord, slots: Sequence[int]) -> list[int]:
+    return sorted(slots, key=lambda slot: -_weight(step, slot))[:MOST_QUESTIONS]
+
+
+def _weight(step: StepRecord, slot: int) -> float:
+    rows = step.of(slot)
+    return float(step.columns[0].total_N[rows.start : rows.stop].abs().sum())
 
 
 def _legend(step: StepRecord, most: float, coloured: bool) -> Text:
@@ -47,10 +70,10 @@ def _legend(step: StepRecord, most: float, coloured: bool) -> Text:
     return legend
 
 
-def _question(console: Console, step: StepRecord, slot: int, most: float) -> None:
+def _question(console: Console, step: StepRecord, slot: int, most: float, longest: int | None) -> None:
     rows = step.of(slot)
     head = step.rows[rows[0]]
-    weight = compact(float(step.columns[0].total_N[rows.start : rows.stop].abs().sum())).lstrip("+")
+    weight = compact(_weight(step, slot)).lstrip("+")
     recorded = step.question_weights.get(slot)
     said = f" (as recorded: {compact(recorded).lstrip('+')})" if recorded is not None else ""
     console.print()
@@ -66,7 +89,9 @@ def _question(console: Console, step: StepRecord, slot: int, most: float) -> Non
     for place, row in enumerate(rows):
         status = one_line(step.rows[row]["status"])
         console.print(Text(f"answer {place + 1}, {status}, {state(step, row)}", style="dim"))
-        console.print(_text(step, row, most))
+        text = _text(step, row, most)
+        cut = longest is not None and len(text) > longest
+        console.print(Text.assemble(text[:longest], (" … (--all has all)", "dim")) if cut else text)
 
 
 def _text(step: StepRecord, row: int, most: float) -> Text:

@@ -23,6 +23,7 @@ explain length                        why 1/|o| lengthens wrong answers: a polic
         [--wrong-body 12]             of wrong answers, where that is another number; left out: as --body
 explain RUN_FOLDER --step N           what each answer and token of a step got, on the screen and as a page
         [--question ID]               only this question
+        [--all]                       all on the screen; left out: the one of the largest weight
         [--html FILE]                 the page goes there; left out: RUN_FOLDER/explain/
 explain --rewards 1,0,0,0,0           your own group: what each answer gets; none: an excluded answer
         [--lengths 120,80,300,64,90]  tokens of each answer, EOS included; left out: 1 each
@@ -72,12 +73,16 @@ class Length:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a run; question: an id, or None for all; html: where the page goes, or None for its usual place."""
+    """One step of a run; question: an id, or None for all; html: where the page goes, or None for its usual place.
+
+    everything: all questions on the screen too, their answers whole.
+    """
 
     folder: Path
     number: int | None
     question: str | None
     html: Path | None
+    everything: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,8 @@ OWN_FLAGS = (
     "--rewards", "--lengths", "--advantage", "--loss-norm", "--budget", "--ddof", "--beta", "--ref-ratio", "--ratio",
     "--clip",
 )  # fmt: skip
-STEP_FLAGS = ("--step", "--question", "--html")
+STEP_FLAGS = ("--step", "--question", "--html", "--all")
+SWITCHES = ("--all",)
 LENGTH_FLAGS = ("--right", "--group", "--stop", "--body", "--wrong-body")
 PLACES = {  # where a flag belongs that was given elsewhere
     **dict.fromkeys(OWN_FLAGS, "a group of your own"),
@@ -157,7 +163,10 @@ def _step(folder: str, flags: dict[str, str]) -> Step:
             f"--html {html}: what is there is no file but a device, a pipe or the like. Give a file's name."
         )
     question = flags.get("--question")
-    return Step(Path(folder), None if number is None else int(number), question, None if html is None else Path(html))
+    if question is not None and "--all" in flags:
+        raise InputError("--all and --question: one question, or all. Give one of the two.")
+    step, page = None if number is None else int(number), None if html is None else Path(html)
+    return Step(Path(folder), step, question, page, "--all" in flags)
 
 
 def _is_file_or_free(place: str) -> bool:
@@ -228,7 +237,10 @@ def _flags(words: Sequence[str], allowed: Sequence[str]) -> dict[str, str]:
             raise InputError(f'explain has no "{flag}".{nearest(flag, allowed)} All that it takes: explain --help')
         if flag in found:
             raise InputError(f"{flag} is given twice.")
-        if not equals:
+        if flag in SWITCHES:
+            if equals:
+                raise InputError(f"{flag} takes no value.")
+        elif not equals:
             if not rest or rest[0].startswith("--"):
                 raise InputError(f"{flag} needs a value. All that explain takes: explain --help")
             value = rest.pop(0)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from .. import advice
+from .. import advice, local_paths
 from ..data import glance
 from ..errors import InputError
 from ..schema import RunConfig
@@ -237,7 +238,7 @@ def _small_set(given: Given) -> Iterator[Bite]:
 
 def _no_source(given: Given) -> Iterator[Bite]:
     config, data = given.config, given.config.data
-    for key, source in sets.sources(config).items():
+    for key, source in local_paths.sources(config).items():
         if source.path is None and source.hub_id is None:
             said = f"{key} has no source yet: give {key}.path or {key}.hub_id."
             yield Bite(f"{key}.path", said, "this package: a run without it is refused")
@@ -245,7 +246,25 @@ def _no_source(given: Given) -> Iterator[Bite]:
         try:
             glance(data, source, key)
         except InputError as error:
-            yield Bite(f"{key}.path", " ".join(str(error).split()), "this package: the run would be refused")
+            yield _refused(f"{key}.path", error)
+
+
+def _no_folder(given: Given) -> Iterator[Bite]:
+    """Of what is not there yet it is said; a plan may come before the adapter that a run begins from."""
+    model, lora = given.config.model, given.config.lora
+    try:
+        local_paths.check_model(model.path)
+    except InputError as error:
+        yield _refused("model.path", error)
+    try:
+        if lora.enabled and lora.adapter is not None:
+            local_paths.adapter_settings(Path(lora.adapter), lora, "lora.adapter")
+    except InputError as error:
+        yield _refused("lora.adapter", error)
+
+
+def _refused(key: str, error: InputError) -> Bite:
+    return Bite(key, " ".join(str(error).split()), "this package: the run would be refused")
 
 
 def _trained_on_the_test(given: Given) -> Iterator[Bite]:
@@ -265,6 +284,7 @@ def _trained_on_the_test(given: Given) -> Iterator[Bite]:
 
 _BITES: tuple[Callable[[Given], Iterator[Bite]], ...] = (
     _no_source,
+    _no_folder,
     _trained_on_the_test,
     _small_set,
     _short_budget,

@@ -11,7 +11,7 @@ from ..errors import InputError
 from ..facts import Fact, of_preset, typed
 from ..schema import RunConfig
 from ..validate import NUMERIC_GROUPS
-from . import devices, models, speed
+from . import devices, models, prompt_length, speed
 from .bites import Bite, bites
 from .departs import leaves
 from .happens import Happens, happens
@@ -31,8 +31,9 @@ class Shortage:
 class Made:
     """A plan. runs: of the sweep, None for a single run (the plan is then of its first).
 
-    prompt: tokens of a prompt that memory was counted for. needs: one a device, none where the model's sizes are not
-    known. short: by the device's name. estimate: None where no speed was measured. price: of an hour of one device.
+    prompt: tokens of a prompt that memory was counted for, prompt_said: where that is from. needs: one a device, none
+    where the model's sizes are not known. short: by the device's name. estimate: None where no speed was measured.
+    price: of an hour of one device.
     """
 
     command: str
@@ -42,6 +43,7 @@ class Made:
     happens: Happens
     model: models.Model
     prompt: int
+    prompt_said: str
     processes: int
     needs: tuple[devices.Needs, ...]
     short: dict[str, Shortage]
@@ -98,7 +100,8 @@ def make(asked: Asked, memory: int | None = None, remembered: bool = True) -> Ma
     preset = _preset(asked.overrides)
     plain = _preset_alone(preset, asked, config)
     model = models.find(config.model.path)
-    prompt = asked.prompt or config.data.max_prompt_tokens
+    length = prompt_length.usual(config)
+    prompt = asked.prompt or length.tokens
     memory = devices.own_memory() if memory is None else memory
     found: list[devices.Needs] = []
     short: dict[str, Shortage] = {}
@@ -120,6 +123,7 @@ def make(asked: Asked, memory: int | None = None, remembered: bool = True) -> Ma
         happens=counts,
         model=model,
         prompt=prompt,
+        prompt_said="as given" if asked.prompt else length.said,
         processes=asked.processes,
         needs=tuple(found),
         short=short,

@@ -138,7 +138,10 @@ def _needs(console: Console, made: Made) -> None:
     if made.needs:
         each = "" if made.processes == 1 else f", each of {made.processes} processes"
         size = _unit(made.needs)
-        said = f"{size.name} at the most, worked out, not measured{each}; prompts of {made.prompt:,} tokens"
+        said = (
+            f"{size.name}, every answer as long as it may be, worked out, not measured{each}; "
+            f"prompts of {made.prompt:,} tokens ({made.prompt_said}; --prompt-tokens)"
+        )
         console.print(Text(said, style="dim"))
         console.print(_parts(made.needs, size))
         for line in _shortages(made):

@@ -30,7 +30,7 @@ ROWS = {
 # names of files that papers' repositories use
 FILES = {"math_12k": 12_000, "math_lvl3to5_8k": 8_523, "gsm_8k": 8_792, "asdiv_2k": 1_788, "orz_57k": 56_878}
 # bytes of a file whose lines are counted
-_LARGEST = 64 * 2**20
+LARGEST = 64 * 2**20
 
 
 def rows(data: DataConfig) -> tuple[int | None, str]:
@@ -62,17 +62,6 @@ def held_out(config: RunConfig) -> dict[str, tuple[SourceConfig, int | None]]:
     return {"data.eval": (data.eval, min(asked, there) if there else None)}
 
 
-def sources(config: RunConfig) -> dict[str, SourceConfig]:
-    """{key: source} of all questions that the run reads from a file or the hub: `data.train`, `evaluation.sets.x`."""
-    data, evaluation = config.data, config.evaluation
-    found = {"data.train": data.train} if data.kind == "table" else {}
-    if evaluation.every > 0 and not evaluation.sets and data.kind == "table":
-        found["data.eval"] = data.eval
-    if evaluation.every > 0:
-        found |= {f"evaluation.sets.{name}": source for name, source in evaluation.sets.items()}
-    return found
-
-
 def in_source(source: SourceConfig) -> tuple[int | None, str]:
     """Rows of one source before sizes and filters."""
     if source.path is not None:
@@ -85,7 +74,7 @@ def in_source(source: SourceConfig) -> tuple[int | None, str]:
 
 def _in_file(path: Path) -> tuple[int | None, str]:
     try:
-        if path.suffix == ".jsonl" and path.stat().st_size <= _LARGEST:
+        if path.suffix == ".jsonl" and path.stat().st_size <= LARGEST:
             with path.open("rb") as file:
                 return sum(1 for line in file if line.strip()), str(path)
         if path.suffix == ".parquet" and path.is_file():

@@ -15,7 +15,8 @@ USAGE = """\
 plan [GROUP=CHOICE …] [KEY=VALUE …]   what this run is, what will happen, what it needs, what will bite; loads nothing
      [-m]                             of a sweep: its first run, and how many there are
      [--success-rate P]               share of right answers: how many groups will have no variance
-     [--prompt-tokens N]              tokens of a prompt; left out: data.max_prompt_tokens, the most there can be
+     [--prompt-tokens N]              tokens of a prompt; left out: about the mean of the questions, or where that is
+                                      not known data.max_prompt_tokens, the most there can be
      [--processes N]                  of torchrun; left out: 1
      [--price P]                      of an hour of one device: the cost of the time, in whatever P is in
      [--calibrate]                    time two steps of this run first (loads the model), and keep the figure

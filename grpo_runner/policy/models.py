@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import re
 from contextlib import nullcontext
 from pathlib import Path
@@ -15,6 +14,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from ..errors import InputError
+from ..local_paths import adapter_settings, check_model, no_adapter
 from ..schema import LoraConfig, ModelConfig
 from ..validate import shown
 from ..waiting import waiting
@@ -44,22 +44,11 @@ def choose_dtype(name: str, device: torch.device) -> torch.dtype:
 
 def locate(path: str) -> str:
     """The embedded model's folder, a folder as given, or a hub id. Raises InputError for a folder that is no model."""
+    check_model(path)
+    folder = Path(path).expanduser()
     if path == "embedded":
         return str(EMBEDDED)
-    folder = Path(path).expanduser()
-    if folder.is_dir():
-        if not (folder / "config.json").is_file():
-            raise InputError(
-                f"model.path={path}: the folder has no config.json, so it is no Hugging Face model folder."
-            )
-        if not list(folder.glob("*.safetensors")):
-            raise InputError(f"model.path={path}: the folder has no weights (no *.safetensors in it).")
-        return str(folder)
-    if path.startswith((".", "/", "~")) or path.count("/") > 1 or folder.is_file():
-        raise InputError(
-            f"model.path={path}: no such folder.\nAllowed: a model folder, a hub id (owner/name), or embedded."
-        )
-    return path
+    return str(folder) if folder.is_dir() else path
 
 
 def load_tokenizer(config: ModelConfig) -> Any:
@@ -192,17 +181,11 @@ def read_adapter(folder: Path, policy: Any, config: LoraConfig, key: str) -> dic
     `lora.rank` and `lora.alpha` would otherwise say what is not so.
     """
     folder = folder.expanduser()
+    settings = adapter_settings(folder, config, key)
     try:
-        settings = json.loads((folder / "adapter_config.json").read_text())
         tensors = load_file(folder / "adapter_model.safetensors")
     except (OSError, ValueError, SafetensorError) as error:
-        raise InputError(
-            f"{key}={folder}: not the folder of a LoRA adapter ({type(error).__name__}).\n"
-            "It needs adapter_config.json and adapter_model.safetensors, such as a run's adapter/."
-        ) from error
-    for ours, theirs, wanted in (("rank", "r", config.rank), ("alpha", "lora_alpha", config.alpha)):
-        if settings.get(theirs) != wanted:
-            raise InputError(f"{key}={folder}: the adapter has lora.{ours}={settings.get(theirs)}, the run {wanted}.")
+        raise no_adapter(folder, key, type(error).__name__) from error
     if odd := [
         name
         for name in ("use_dora", "use_rslora", "modules_to_save", "rank_pattern", "alpha_pattern")

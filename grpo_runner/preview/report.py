@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .. import config, data, prompt_advice
+from .. import config, data, local_paths, prompt_advice
 from ..errors import InputError
 from ..grading.progress import bar
 from ..policy.models import load_tokenizer
@@ -65,6 +65,7 @@ def report(wanted: Wanted) -> Report:
     if not planned.configs:
         raise InputError("These overrides make a sweep whose runs are not known beforehand. Add hydra.mode=RUN.")
     chosen = planned.configs[0]
+    local_paths.check(chosen)
     tokenizer = load_tokenizer(chosen.model)  # what is cheap and fails often, before the data
     prompter = Prompter(chosen.prompt, tokenizer)
     sets, notes = _questions(chosen)

@@ -33,12 +33,7 @@ class Prompter:
         # some tokenizers (GPT-2's) use one id for both: then it says nothing
         self.unknown_id = tokenizer.unk_token_id if tokenizer.unk_token_id != tokenizer.bos_token_id else None
         self.config = config
-        self._template = _compile(config.template)
-        if config.system is not None and not config.chat:
-            raise InputError(
-                "prompt.system is given, but prompt.chat is false: only a chat template has a place for it.\n"
-                "Write it into prompt.template, or set prompt.chat=true."
-            )
+        self._template = check(config)
         if config.chat and not getattr(tokenizer, "chat_template", None):
             raise InputError(
                 f"prompt.chat is true, but this model's tokenizer has no chat template: use {_TEXT_PROMPTS}."
@@ -164,6 +159,17 @@ def shortened(question: Question, prompter: Prompter, limit: int) -> Question:
         else:
             fails = middle
     return best
+
+
+def check(config: PromptConfig) -> jinja2.Template:
+    """The template, compiled; what can be said without a tokenizer is said. Raises InputError."""
+    template = _compile(config.template)
+    if config.system is not None and not config.chat:
+        raise InputError(
+            "prompt.system is given, but prompt.chat is false: only a chat template has a place for it.\n"
+            "Write it into prompt.template, or set prompt.chat=true."
+        )
+    return template
 
 
 def _compile(source: str) -> jinja2.Template:

@@ -16,6 +16,8 @@ from .words import USAGE, Wanted, read
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from .results import Evaluated
+
 __all__ = ["evaluate"]
 
 
@@ -41,15 +43,16 @@ def evaluate(words: Sequence[str], console: Console | None = None) -> int:
 
 
 def _evaluate(wanted: Wanted, console: Console) -> None:
+    from .. import local_paths
     from ..errors import InputError, Interrupted
     from ..files import write_atomic
     from ..grading.progress import bar
     from ..tracking import quiet_libraries
     from .graders import all_of, policies
     from .published import compare, figures
-    from .results import ANSWERS, CURVE, evaluated, write
+    from .results import ANSWERS, CURVE, evaluated, left_out, write
     from .show import show
-    from .targets import targets
+    from .targets import targets, to_load
 
     published = figures(wanted.against)
     found = targets(wanted)
@@ -61,6 +64,8 @@ def _evaluate(wanted: Wanted, console: Console) -> None:
             f"--output {folder}: there is a run in this folder, and its questions.parquet would be overwritten.\n"
             f"Give another, such as --output {folder / 'evaluation'}"
         )
+    for target in found:
+        local_paths.check(to_load(target), training=False)
     quiet_libraries()
     from .runner import answer_all, questions_of
     from .training import trained_on
@@ -77,13 +82,24 @@ def _evaluate(wanted: Wanted, console: Console) -> None:
             raise Interrupted(f"Stopped; the answers so far are in {folder}.\nThe same command goes on.") from None
         graders = [all_of(one.records, others, config) for one in answered]
         results = evaluated(answered, graders)
-        compared = [line for one in results for line in compare(published, one.name, one.summary)]
+        compared = [line for one in results for line in compare(published, one.name, one.summary, _embedded(one))]
+        lost = left_out(folder, results, compared)
         write(folder, results, compared, sizes)
         from .curve import curve, has_curve
 
         if has_curve(results):
             write_atomic(folder / CURVE, curve(results))
         show(console, results, compared, published, sizes, folder)
+        if lost:
+            console.print(
+                f"note: results.json was written anew without what was asked before: {' '.join(lost)}\n"
+                "Typed with these words again it has them; no answer is asked for twice.",
+                soft_wrap=True,
+            )
+
+
+def _embedded(one: Evaluated) -> bool:
+    return one.answered.target.config.model.path == "embedded"
 
 
 def _folder_name(wanted: Wanted) -> str:

@@ -23,7 +23,7 @@ class Published:
 class Comparison:
     """One published figure, in percent, and ours of the same set, as shares. ours: None where it was not asked.
 
-    what: which of our figures. inside: whether the published figure lies in our interval.
+    what: which of our figures. inside: whether the published figure lies in our interval; None where it says nothing.
     """
 
     name: str
@@ -49,9 +49,12 @@ def figures(names: Sequence[str]) -> list[Published]:
     return found
 
 
-def compare(published: Sequence[Published], policy: str, summary: Summary) -> list[Comparison]:
+def compare(published: Sequence[Published], policy: str, summary: Summary, embedded: bool = False) -> list[Comparison]:
     """One policy beside all the published figures asked for: a line for greedy and for sampled answers, where both are
     there. Which of them was published, the source says.
+
+    embedded: the policy is of the embedded model, of which nothing was published: whether a figure lies in an interval
+    of its own says nothing, and is not said.
     """
     found = []
     for one in published:
@@ -59,7 +62,7 @@ def compare(published: Sequence[Published], policy: str, summary: Summary) -> li
             name = re.sub(r"_avg\d+$", "", key)  # aime24_avg32: the sampled figure beside a greedy one of the same set
             ours: list[tuple[str, Estimate | None]] = [*_ours(one, key, name, summary)]
             for what, estimate in ours or [("-", None)]:
-                inside = None if estimate is None else estimate.low <= percent / 100 <= estimate.high
+                inside = None if estimate is None or embedded else estimate.low <= percent / 100 <= estimate.high
                 found.append(Comparison(one.name, key, percent, policy, what, estimate, inside))
     return found
 

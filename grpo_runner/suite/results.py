@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ class Evaluated:
     summary: Summary
     against_first: Mapping[str, Any] | None
     graders: Mapping[str, Graded]
+    label: str = ""  # a shorter name, for tables
 
     @property
     def name(self) -> str:
@@ -71,6 +73,21 @@ def write(folder: Path, found: Sequence[Evaluated], compared: Sequence[Compariso
         {"intervals": INTERVALS, "set_sizes": dict(sizes), "policies": policies, "published": published},
     )
     _write_parquet(folder / PARQUET, found)
+
+
+def left_out(folder: Path, found: Sequence[Evaluated], compared: Sequence[Comparison]) -> list[str]:
+    """Words of an earlier command into the folder whose figures `write` will not have: graders, published figures."""
+    try:
+        before = json.loads((folder / JSON).read_text(encoding="utf-8"))
+        graders = [name for one in before["policies"] for name in one["graders"]]
+        published = [one["name"] for one in before["published"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []  # none yet, or not ours
+    now = {"own", *(name for one in found for name in one.graders)}
+    also = dict.fromkeys(name for name in graders if name not in now)
+    against = dict.fromkeys(name for name in published if name not in {one.name for one in compared})
+    words = [f"--also reward={','.join(also)}"] if also else []
+    return words + ([f"--against {' '.join(against)}"] if against else [])
 
 
 def rows(found: Sequence[Evaluated]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any, Protocol
@@ -37,7 +37,7 @@ from ..train.loading import (
 )
 from ..types import Group, Question, Verdict
 from .journal import Journal, Record, hold
-from .targets import Target
+from .targets import Target, to_load
 
 EVAL = "eval"  # what data.eval is called among sets; it has the draws of the evaluation in training
 
@@ -97,7 +97,7 @@ def answer_all(
     """
     seed, before = targets[0].config.seed, 0
     answers = sum(modes(targets[0].config.evaluation).values())
-    for _, group in groupby(targets, lambda one: repr(_config_to_load(one))):
+    for _, group in groupby(targets, lambda one: repr(to_load(one))):
         same = list(group)
         with ExitStack() as closing:
             loaded = _load(same, sets, seed, shown.say, closing)
@@ -120,7 +120,7 @@ def _load(
     say: Callable[[str], None],
     closing: ExitStack,
 ) -> _Loaded:
-    config = _config_to_load(same[0])
+    config = to_load(same[0])
     device = choose_device(config.device)
     tokenizer = load_tokenizer(config.model)
     prompter = Prompter(config.prompt, tokenizer)
@@ -142,14 +142,6 @@ def _load(
     return _Loaded(config, model, engine, start_grader(config, closing), asked, named, initial)
 
 
-def _config_to_load(target: Target) -> RunConfig:
-    """Of a fully trained run that kept no checkpoints, its model/ is the model; nothing is trained here."""
-    config = target.config
-    if target.weights == "folder" and not config.lora.enabled:
-        config = replace(config, model=replace(config.model, path=str(target.run / "model"), revision=None))
-    return replace(config, model=replace(config.model, gradient_checkpointing=False))
-
-
 def take_weights(loaded: _Loaded, target: Target) -> None:
     """Put a policy's tensors into the model. Raises InputError where they are missing, damaged, or of another shape."""
     config = loaded.config
@@ -160,12 +152,14 @@ def take_weights(loaded: _Loaded, target: Target) -> None:
         tensors = read_adapter(target.run / "adapter", loaded.model, config.lora, "adapter")
     else:
         tensors = loaded.initial
-    if target.weights != "initial" and (odd := set(tensors) ^ set(loaded.named)) and tensors:
-        raise InputError(f"adapter={target.run}: {sorted(odd)[0]} is in the checkpoint or in the model, not in both.")
+    odd = set(tensors) ^ set(loaded.named) if tensors or target.weights != "initial" else set()
+    if odd or any(value.shape != loaded.named[name].shape for name, value in tensors.items()):
+        raise InputError(
+            f"adapter={target.run}: what it trained does not fit model.path={config.model.path}.\n"
+            "Give the model that the run was trained on, or leave model out."
+        )
     with torch.no_grad():
         for name, value in tensors.items():
-            if value.shape != loaded.named[name].shape:
-                raise InputError(f"adapter={target.run}: {name} has another shape than in the model.")
             loaded.named[name].copy_(value)
 
 

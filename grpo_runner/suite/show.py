@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from .results import Evaluated
 from .summary import AVERAGE, Figures
 
 WIDEST_PROMPT = 60
+WIDEST_POLICY = 28
 INTERVAL = "in percent, [95 % interval over questions]"
 DIFFERENCE = "in points, [95 % interval], question by question"
 # what is estimated of so many samples
@@ -36,12 +39,17 @@ def show(
 ) -> None:
     """All tables that there is something for, how the answers were asked for, and where the files are."""
     first = found[0]
+    if len(found) > 1:
+        found = [replace(one, label=label) for one, label in zip(found, labels(found), strict=True)]
+        labelled = {one.name: one.label for one in found}
+        compared = [replace(line, policy=labelled.get(line.policy, line.policy)) for line in compared]
+        first = found[0]
     if len(found) == 1:
         _section(console, f"Right answers of {one_line(first.name)}", INTERVAL, *_accuracies(first, sizes))
     else:
         for mode, key in _shown(first):
             _section(console, _title(mode, key), INTERVAL, *_side_by_side(found, mode, key, sizes))
-            title = f"{_title(mode, key)}: difference from {one_line(first.name)}"
+            title = f"{_title(mode, key)}: difference from {first.label}"
             _section(console, title, DIFFERENCE, *_differences(found, mode, key))
     section(console, "Answers", "right and wrong: their mean lengths in tokens", _answers(found))
     if first.graders:
@@ -50,7 +58,9 @@ def show(
         lines = [line for line in compared if line.name == one.name]
         section(console, f"Published: {one.name}", "; ".join(one.sources), _published(lines, len(found) > 1))
     console.print()
-    for key, text in (*_asked(first.answered.settings), ("results", str(folder))):
+    runs = list(dict.fromkeys(one.answered.target.run for one in found if one.answered.target.step is not None))
+    policies = [("policies", f"of {os.path.relpath(runs[0])}")] if len(found) > 1 and len(runs) == 1 else []
+    for key, text in (*policies, *_asked(first.answered.settings), ("results", str(folder))):
         console.print(Text.assemble((f"{key:11}", "dim"), text), soft_wrap=True)
 
 
@@ -145,7 +155,20 @@ def _differences(found: Sequence[Evaluated], mode: str, key: str) -> tuple[Colum
 
 
 def _policies(found: Sequence[Evaluated]) -> Columns:
-    return [("policy", [one_line(one.name) for one in found])]
+    return [("policy", [one.label for one in found])]
+
+
+def labels(found: Sequence[Evaluated]) -> list[str]:
+    """Short names for tables of 80 columns. Of one run alone its steps; of others the end of a long name, by which the
+    runs of a sweep differ, unless two would be called the same.
+    """
+    runs = {one.answered.target.run for one in found if one.answered.target.step is not None}
+    names = [one_line(one.name) for one in found]
+    steps = [one.answered.target.step for one in found]
+    if len(runs) == 1 and len(set(steps)) == len(steps) and None not in steps:
+        return [f"step {step}" if name != "base" else name for name, step in zip(names, steps, strict=True)]
+    short = [name if len(name) <= WIDEST_POLICY else f"…{name[1 - WIDEST_POLICY :]}" for name in names]
+    return short if len(set(short)) == len(set(names)) else names
 
 
 def _signed(found: Estimate) -> str:
@@ -186,7 +209,7 @@ def _name(name: str) -> Text:
 
 
 def _heading(one: Evaluated) -> Text:
-    return Text(one_line(one.name), style="bold")
+    return Text(one.label, style="bold")
 
 
 def _graders(found: Sequence[Evaluated]) -> Table:
@@ -210,18 +233,15 @@ def _published(compared: Sequence[Comparison], several: bool) -> Table:
     """A row a set and figure of ours, below the policy's name where there are several."""
     made = table("set", "what", "published", "ours", "in our interval")
     made.columns[1].justify = "left"
-    said = {
-        None: Text("not asked", style="dim"),
-        True: Text("yes", style="green"),
-        False: Text("no", style="red"),
-    }
+    said = {None: Text("-", style="dim"), True: Text("yes", style="green"), False: Text("no", style="red")}
     before = ""
     for one in compared:
         if several and one.policy != before:
-            made.add_row(Text(one_line(one.policy), style="bold"))
+            made.add_row(Text(one.policy, style="bold"))
         before = one.policy
         ours = "-" if one.ours is None else interval(one.ours)
-        made.add_row(one.set, one.what, f"{one.published:.1f}", ours, said[one.inside])
+        inside = Text("not asked", style="dim") if one.ours is None else said[one.inside]
+        made.add_row(one.set, one.what, f"{one.published:.1f}", ours, inside)
     return made
 
 

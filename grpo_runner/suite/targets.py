@@ -39,6 +39,16 @@ class Target:
         return self.run / "checkpoints"
 
 
+def to_load(target: Target) -> RunConfig:
+    """The settings to load a policy by. Of a fully trained run that kept no checkpoints, its model/ is the model;
+    nothing is trained here.
+    """
+    config = target.config
+    if target.weights == "folder" and not config.lora.enabled:
+        config = replace(config, model=replace(config.model, path=str(target.run / "model"), revision=None))
+    return replace(config, model=replace(config.model, gradient_checkpointing=False))
+
+
 def targets(wanted: Wanted) -> list[Target]:
     """The policies in the order in which they are shown; the first is the one that others are compared with."""
     if not wanted.adapters:
@@ -68,7 +78,22 @@ def _config_of(folder: Path, overrides: Sequence[str]) -> RunConfig:
     if not (folder / "config.yaml").is_file():
         more = f"\nA lone adapter: model=… lora.adapter={folder}" if (folder / "adapter_config.json").is_file() else ""
         raise InputError(f"adapter={folder}: {no_run(folder)}{more}")
-    return composing.compose_over(validate.load(folder / "config.yaml"), overrides)
+    run = validate.load(folder / "config.yaml")
+    config = composing.compose_over(run, overrides)
+    _hold_trained(folder, run, config)
+    return config
+
+
+def _hold_trained(folder: Path, run: RunConfig, config: RunConfig) -> None:
+    """Raise InputError where keys are changed that say what was trained."""
+    for name in ("enabled", "rank", "alpha", "targets"):
+        own, asked = getattr(run.lora, name), getattr(config.lora, name)
+        if own != asked:
+            key = f"lora.{name}"
+            raise InputError(
+                f"{key}={validate.shown(asked)}: {folder} was trained with {key}={validate.shown(own)}, and what it "
+                f"trained has that form.\nLeave {key} out: a run's adapter is evaluated as it is."
+            )
 
 
 def _of_run(config: RunConfig, name: str, steps: Sequence[int | str]) -> list[Target]:

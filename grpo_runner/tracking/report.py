@@ -99,6 +99,12 @@ def before_after(run_dir: Path) -> tuple[int, int, list[tuple[str, str, str, str
     return first["step"], last["step"], lines
 
 
+WEIGHTIEST = (
+    "weight: sum over steps, answers and tokens of |token weight|, what the question pushed in all; asked: in how many "
+    "steps; success: the share of its answers that were right the first time and the last."
+)
+
+
 def weightiest(questions: pa.Table, count: int) -> list[tuple[str, str, str, str]]:
     """The questions with the largest weight summed over the run: (text, weight, times asked, success first -> last).
 

@@ -109,6 +109,7 @@ class Terminal(Tracker):
             for line in lines:
                 table.add_row(*line)
             self._print(table)
+            self._print(Text(report.WEIGHTIEST, style="dim"))
         elif questions.num_rows:
             self._print(Text(report.no_weight(questions)))
         probes, pairs = report.probed(self._dir)

@@ -14,7 +14,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from .. import advice, data
+from .. import advice, data, local_paths
 from ..algorithm import plug_in
 from ..data import DataSets, order, overlap
 from ..errors import InputError
@@ -54,6 +54,7 @@ def build(
 ) -> Built:
     """Load data, model and state; cheap checks come before the expensive loading. Raises InputError, MachineError."""
     device = ranks.device(choose_device(config.device))
+    local_paths.check(config)
     plug_in(config.advantage, config.loss_norm)
     reward_of = compose.build(config.reward, config.max_new_tokens)
     measured = config.evaluation.every > 0

@@ -7,10 +7,10 @@
 #   OVERRIDE  of the training, such as rollout.batch_rows=32 or data.train.path=FILE; those of the group evaluation are
 #             `evaluate`'s too. Paths are from the root of the repository
 # Typed again, it goes on where it stopped. Environment:
-#   DEBUG=1   the whole chain in seconds: two steps of the preset's method on the embedded model, on the CPU
+#   DEBUG=1   the whole chain in about half a minute: two steps of the preset's method on the embedded model, on the CPU
 #   GPUS=N    processes to train with, one a GPU; left out: as many as there are; 0: one, on whatever there is
 #   OUT=FOLDER  where the run and its evaluation go, from the root of the repository; left out: outputs/reproduce/PRESET
-#   ANYWAY=1  train even where the plan says that memory is too small (it counts with the longest prompts and answers)
+#   ANYWAY=1  train even where the plan says that memory is too small (it counts with the longest answers)
 set -euo pipefail
 
 say() { printf '\n== %s\n' "$*"; }
@@ -49,7 +49,7 @@ elif [ -n "${GPUS:-}" ]; then
 else
     processes=$(gpus)
     [ "$processes" -gt 0 ] || refuse "No NVIDIA GPU was found, and this preset is made for them (conf/experiment/$preset.yaml)." \
-        "The same chain in seconds, with the embedded model: DEBUG=1 $script" \
+        "The same chain in half a minute, with the embedded model: DEBUG=1 $script" \
         "Training on what there is, however long it takes: GPUS=0 $script${*:+ $*}"
 fi
 
@@ -59,10 +59,10 @@ python=.venv/bin/python folder=outputs/reproduce
 out=${OUT:-$folder/$preset}
 overrides=("experiment=$preset")
 for word in "$@"; do
-    if [[ $word =~ ^[+~]*evaluation[.=] ]]; then words+=("$word"); fi
-    if [[ $debug = 1 && $word =~ ^[+~]*(data|model|prompt|reward|rollout)[.=] ]]; then
+    if [[ $word =~ ^[+~]*evaluation([.=@]|$) ]]; then words+=("$word"); fi
+    if [[ $debug = 1 && $word =~ ^[+~]*(data|model|prompt|reward|rollout)([.=@]|$) ]]; then
         echo "DEBUG=1: $word is left out, the embedded model has its own."
-    elif [[ $debug = 0 || ! $word =~ ^[+~]*evaluation[.=] ]]; then
+    elif [[ $debug = 0 || ! $word =~ ^[+~]*evaluation([.=@]|$) ]]; then
         overrides+=("$word")
     fi
 done

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table of docs/reproduce.md: preset, command, published figure, our figure.
+"""The table of docs/reproduce.md: preset, published figure, our figure; below it what each command needs, and sources.
 
     python scripts/reproduce/table.py              writes the table into docs/reproduce.md
     python scripts/reproduce/table.py --check      exits 1 if the page is not what this would write
@@ -95,39 +95,49 @@ def not_asked(script: Script, figures: Iterable[str]) -> list[str]:
 
 
 def table(folder: Path = HERE, facts: Path = FACTS, results: Path = RESULTS) -> str:
-    """The table in Markdown. Raises KeyError for figures that docs/facts.csv does not have."""
+    """The table in Markdown, then a line a script of what would make it too wide: words that the command needs, sources,
+    sets that are not asked, hardware. Raises KeyError for figures that docs/facts.csv does not have.
+    """
     known = published(facts)
     ours = json.loads(results.read_text(encoding="utf-8"))
-    lines = ["| preset | command | published | ours |", "|---|---|---|---|"]
-    for script in scripts(folder):
-        command = f"scripts/reproduce/{script.file} {told(script.preset, COMMAND)}".strip()
+    there = scripts(folder)
+    lines, more = ["| preset | published, % | ours |", "|---|---|---|"], []
+    for script in there:
+        values = known[script.figures]
         mine = ours.get(script.preset)
-        cell = _result(mine) if mine else _not_run(told(script.preset, HARDWARE))
-        lines.append(_row(script.preset, command, _published(script, known[script.figures]), cell))
-    for preset, mine in ours.items():
-        if preset not in {script.preset for script in scripts(folder)}:
-            lines.append(_row(preset, mine["command"], "none: the job is ours", _result(mine)))
-    return "\n".join(lines)
+        lines.append(_row(script.preset, _figures(values), _result(mine) if mine else "not run"))
+        more.append(_details(script, values))
+    for preset in ours.keys() - {script.preset for script in there}:
+        lines.append(_row(preset, "none: the job is ours", _result(ours[preset])))
+        more.append(f"- `{preset}`: `{ours[preset]['command']}`")
+    return "\n".join([*lines, "", *more])
 
 
-def _row(preset: str, command: str, *cells: str) -> str:
+def _row(preset: str, *cells: str) -> str:
     first = f"[{preset}](../conf/experiment/{preset}.yaml)"
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in (first, f"`{command}`", *cells)) + " |"
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in (first, *cells)) + " |"
 
 
-def _published(script: Script, values: dict[str, tuple[str, str]]) -> str:
-    """The figures, then where they stand. Of sources that begin alike only what differs is repeated."""
+def _figures(values: dict[str, tuple[str, str]]) -> str:
+    return ", ".join(f"{name} {value}" for name, (value, _) in values.items())
+
+
+def _details(script: Script, values: dict[str, tuple[str, str]]) -> str:
+    """Of sources that begin alike only what differs is repeated."""
     first, *others = dict.fromkeys(source for _, source in values.values())
-    sources = "; ".join([first, *(other.removeprefix(f"{first}; ") for other in others)])
-    missing = not_asked(script, values)
-    without = f"<br>not asked: {', '.join(missing)}" if missing else ""
-    return f"{', '.join(f'{name} {value}' for name, (value, _) in values.items())}<br>{sources}{without}"
+    said = ["; ".join([first, *(other.removeprefix(f"{first}; ") for other in others)])]
+    if words := told(script.preset, COMMAND):
+        said.append(f"typed with `{words}`")
+    if missing := not_asked(script, values):
+        said.append(f"not asked: {', '.join(missing)}")
+    said.append(_hardware(told(script.preset, HARDWARE)))
+    return f"- `{script.preset}`: {'. '.join(one[0].upper() + one[1:] for one in said)}."
 
 
-def _not_run(hardware: str) -> str:
+def _hardware(hardware: str) -> str:
     if not hardware or hardware.startswith("not stated"):
-        return f"not run; the authors' hardware is {hardware or 'not stated'}"
-    return f"not run; the authors had {hardware}"
+        return f"the authors' hardware is {hardware or 'not stated'}"
+    return f"the authors had {hardware}"
 
 
 def _result(mine: dict[str, str]) -> str:

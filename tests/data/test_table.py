@@ -106,6 +106,12 @@ def test_a_row_without_a_column(write):
     assert "It has: question, anwser." in message
 
 
+def test_all_columns_that_are_missing_are_told_at_once(write):
+    message = refused(write('{"text": "q", "anwser": "2"}\n'))
+    assert ':1: no column "question" (data.question_column) and no column "answer" (data.answer_column).' in message
+    assert 'Did you mean "anwser"?\nIt has: text, anwser.' in message
+
+
 def test_the_hint_never_names_a_column_in_use(write):
     message = refused(write('{"answer": "q", "gold": "2"}\n'))
     assert 'no column "question"' in message

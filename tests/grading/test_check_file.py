@@ -81,6 +81,13 @@ def test_bad_rows_are_told_by_line_and_do_not_stop_the_rest(source, tmp_path, ca
     assert "not graded" in text and "10" in text.split("not graded")[1].split()[0]
 
 
+def test_all_fields_that_are_missing_are_told_at_once(source, capsys):
+    file = source(row(), b'{"answer": "1", "text": "2"}')
+    assert printed("--file", str(file))[0] == 1
+    said = 'no fields "response" and "gold"; it has answer, text. Other names: --response-field, --gold-field'
+    assert capsys.readouterr().err == f"{file}:2: {said}\n"
+
+
 def test_ten_bad_rows_are_told_and_then_a_count(source, capsys):
     assert printed("--file", str(source(row(), *[b"?"] * 1234)))[0] == 1
     told = capsys.readouterr().err.splitlines()

@@ -67,7 +67,7 @@ class Reader(HTMLParser):
 def made(folder: Path, *words: str) -> Reader:
     """The page that `explain` writes for step 4."""
     file = folder / "page.html"
-    printed(str(folder), "--step", "4", "--html", str(file), *words)
+    printed(str(folder), "--step", "4", "--all", "--html", str(file), *words)
     return Reader(file.read_text(encoding="utf-8"))
 
 
@@ -90,7 +90,7 @@ def test_the_table_is_the_screens(folder):
     assert rows[0] == "GRPO = this run Dr. GRPO RLOO as trained"
     assert rows[1].startswith("answer reward tokens A a token A a token A a token ratio, mean (range)")
     assert rows[2] == "1 1 3 +1.0000 +0.0833 +0.5000 +0.00391 +1.0000 +0.25 1 (0.5–1.5) -0.01 1"
-    screen = printed(str(folder(rows=recorded())), "--step", "4", width=200)
+    screen = printed(str(folder(rows=recorded())), "--step", "4", "--all", width=200)
     assert all(has(screen, row) for row in rows if row[:1].isdecimal()) and len(rows) == 8
 
 
@@ -154,7 +154,7 @@ def test_nothing_is_fetched_and_nothing_runs(folder):
 
 def test_the_page_is_in_the_runs_folder_and_the_last_line_says_so(folder):
     path = folder(rows=recorded())
-    text = printed(str(path), "--step", "4", width=40)
+    text = printed(str(path), "--step", "4", "--all", width=40)
     file = path / "explain" / "step_000004.html"
     assert text.splitlines()[-1] == f"page: {file} ({file.stat().st_size / 1000:,.0f} kB)"
     assert f"python -m grpo_runner explain {path} --step 4</code>" in file.read_text()
@@ -169,7 +169,7 @@ def test_the_page_is_in_the_runs_folder_and_the_last_line_says_so(folder):
 def test_a_folder_that_cannot_be_written_to_is_a_note(folder):
     path = folder(rows=recorded())
     (path / "explain").write_text("a file in its place")
-    text = printed(str(path), "--step", "4")
+    text = printed(str(path), "--step", "4", "--all")
     last = text.splitlines()[-1]
     assert last.startswith(f"no page: {path / 'explain'}: cannot be written") and "--html FILE" in last
     assert "answer 2, wrong" in text
@@ -179,7 +179,7 @@ def test_a_file_that_was_named_and_cannot_be_written_is_an_error(folder):
     path = folder(rows=recorded())
     for place in (path, path / "nowhere" / "page.html", path / ("x" * 300)):
         with pytest.raises(InputError, match="--html .*not a place|cannot be written") as error:
-            explain([str(path), "--step", "4", "--html", str(place)])
+            explain([str(path), "--step", "4", "--all", "--html", str(place)])
         assert "\n" not in str(error.value)
     with pytest.raises(InputError, match="no question"):
         explain([str(path), "--step", "4", "--question", "q9"])
@@ -194,7 +194,7 @@ def test_only_a_file_is_replaced(folder, tmp_path):
     # never a real device here: code without the check would replace it for the whole machine
     for place in (tmp_path / "pipe", tmp_path / "to_pipe", tmp_path / "circle"):
         with pytest.raises(InputError, match=f"--html {place}: what is there is no file") as error:
-            explain([str(path), "--step", "4", "--html", str(place)])
+            explain([str(path), "--step", "4", "--all", "--html", str(place)])
         assert "\n" not in str(error.value)
     assert (tmp_path / "pipe").is_fifo() and (tmp_path / "to_pipe").is_symlink()
 
@@ -206,7 +206,7 @@ def test_a_link_is_followed(folder, tmp_path, there):
     if there:
         real.write_text("before")
     link.symlink_to(real)
-    text = printed(str(path), "--step", "4", "--html", str(link))
+    text = printed(str(path), "--step", "4", "--all", "--html", str(link))
     assert link.is_symlink() and not real.is_symlink() and "<h1>step 4" in real.read_text()
     assert text.splitlines()[-1].startswith(f"page: {link} (")
 

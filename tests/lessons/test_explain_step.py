@@ -20,7 +20,7 @@ from tests.lessons.folders import ROWS, answer, has, printed, recorded
 
 def test_each_answer_under_the_runs_objective_and_the_three(folder):
     """Two questions of two answers: N = 4. GRPO: ±1 over 4·|o|. Dr. GRPO: ±½ over 4·L; RLOO: ±1 over 4."""
-    text = printed(str(folder(overrides=["max_new_tokens=50"])), "--step", "4")
+    text = printed(str(folder(overrides=["max_new_tokens=50"])), "--step", "4", "--all")
     assert has(text, "1 1 10 +1.0000 +0.025 +0.5000 +0.0025 +1.0000 +0.25")
     assert has(text, "2 0 40 -1.0000 -0.00625 -0.5000 -0.0025 -1.0000 -0.25")
     assert has(text, "1 0 20 0 0 0 0 0 0")
@@ -34,7 +34,7 @@ def test_each_answer_under_the_runs_objective_and_the_three(folder):
 def test_every_figure_of_a_step_is_whole_at_80_columns(folder, overrides, width):
     rows = [answer(0, 0, 1, 1210), answer(0, 1, 0, 1640), answer(1, 0, 0.333333, 1999), answer(1, 1, 0, 1333)]
     path = str(folder(rows=rows, overrides=["max_new_tokens=2000", *overrides]))
-    text = printed(path, "--step", "4", width=width)
+    text = printed(path, "--step", "4", "--all", width=width)
     screen = text.rpartition("\npage: ")[0]  # a path stays whole
     assert max(map(len, screen.splitlines())) <= width and "…" not in text
     columns = read(Path(path), 4).columns
@@ -50,13 +50,13 @@ def test_every_figure_of_a_step_is_whole_at_80_columns(folder, overrides, width)
 
 def test_the_head_of_a_step_is_a_sentence_and_speaks_of_colour_on_a_terminal_only(folder):
     path, wide = str(folder()), {"width": 200}
-    plain = printed(path, "--step", "4", **wide)
+    plain = printed(path, "--step", "4", "--all", **wide)
     assert plain.startswith("step 4 (counted from 0) · GRPO") and "the advantage A of an answer" in plain
     assert "colour" not in plain and "up … down" not in plain
     assert "Each text is coloured" in printed(
-        path, "--step", "4", **wide, force_terminal=True, color_system="truecolor"
+        path, "--step", "4", "--all", **wide, force_terminal=True, color_system="truecolor"
     )
-    assert "colour" not in printed(path, "--step", "4", **wide, force_terminal=True, no_color=True)
+    assert "colour" not in printed(path, "--step", "4", "--all", **wide, force_terminal=True, no_color=True)
 
 
 def test_optimizer_batches_are_those_that_trained():
@@ -139,18 +139,18 @@ def test_a_step_that_is_not_there_is_refused_in_one_line(folder, words, said):
 )
 def test_damaged_texts_are_named(folder, broken):
     with pytest.raises(InputError, match="damaged|missing"):
-        explain([str(folder(**broken)), "--step", "4"])
+        explain([str(folder(**broken)), "--step", "4", "--all"])
 
 
 def test_large_figures_that_a_run_can_leave_are_shown(folder):
     rows = [{**recorded()[0], "coefficient": [1e30] * 3, "ratio": [1e30] * 3, "kl": [1e30] * 3}, *recorded()[1:]]
-    assert "coefficient +1e+30" in printed(str(folder(rows=rows)), "--step", "4")
+    assert "coefficient +1e+30" in printed(str(folder(rows=rows)), "--step", "4", "--all")
 
 
 def test_texts_cannot_steer_the_terminal(folder):
     evil = "\x1b[2J\x1b]0;owned\x07\r\x9b31m\u202egnp.exe\u2028\ud800 ∇ 数\tend\nline two"
     rows = [{**row, "completion": evil, "question": evil, "question_id": evil, "status": evil} for row in ROWS]
-    text = printed(str(folder(rows=rows)), "--step", "4")
+    text = printed(str(folder(rows=rows)), "--step", "4", "--all")
     assert not set(text) & set("\x1b\x07\r\x9b\u202e\u2028\ud800")
     assert "\\x1b[2J" in text and "\\u202e" in text and "∇ 数" in text and "line two" in text
     assert clean("a\x00b\n\tc") == "a\\x00b\n\tc"

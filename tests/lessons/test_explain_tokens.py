@@ -25,7 +25,7 @@ STYLED = re.compile(r"\x1b\[([\d;]*)m([^\x1b]*)\x1b\[0m")
 
 def test_ratio_kl_part_and_clipped_tokens_of_each_answer(folder):
     """Means of 1, 1.5, .5 and of .01, 0, -.04; what was not computed is a dash and not a 0."""
-    text = printed(str(folder(rows=recorded())), "--step", "4", width=200)
+    text = printed(str(folder(rows=recorded())), "--step", "4", "--all", width=200)
     rows = [line.split() for line in text.splitlines()]
     assert [row[9:] for row in rows if row[:2] == ["1", "1"]] == [["1", "(0.5–1.5)", "-0.01", "1"]]
     assert [row[9:] for row in rows if row[:3] == ["2", "0", "2"]] == [["1", "-", "0"], ["-", "-", "-"]]
@@ -36,17 +36,17 @@ def test_ratio_kl_part_and_clipped_tokens_of_each_answer(folder):
 
 
 def test_a_run_of_before_says_that_it_recorded_none(folder):
-    text = printed(str(folder(rows=ROWS)), "--step", "4")
+    text = printed(str(folder(rows=ROWS)), "--step", "4", "--all")
     assert "note: this run did not record tokens" in text
     assert "mean (range)" not in text and "coefficient" not in text and "text 0.0" in text
     whole = with_tokens(ROWS[0], ["x"] * 10, None)
-    assert "did not record" not in printed(str(folder(rows=[whole, *ROWS[1:]])), "--step", "4")
+    assert "did not record" not in printed(str(folder(rows=[whole, *ROWS[1:]])), "--step", "4", "--all")
 
 
 def styles(folder, rows) -> dict[str, tuple[bool, tuple[int, ...] | None]]:
     """Text of a token -> (underlined, background), as the terminal gets it."""
     found = {}
-    for codes, text in STYLED.findall(printed(str(folder(rows=rows)), "--step", "4", **ON_TERMINAL)):
+    for codes, text in STYLED.findall(printed(str(folder(rows=rows)), "--step", "4", "--all", **ON_TERMINAL)):
         colour = re.search(r"48;2;(\d+);(\d+);(\d+)", codes)
         found[text] = "4" in codes.split(";")[:2], tuple(map(int, colour.groups())) if colour else None
     return found
@@ -57,7 +57,9 @@ def test_each_token_has_the_colour_of_its_own_coefficient(folder):
     assert found["a"] == (False, UP)  # the largest: the full colour
     assert found[" b"] == (True, None)  # clipped, and so without a coefficient
     mixed = [round(245 + (channel - 245) * (0.15 + 0.85 * 0.5)) for channel in DOWN]
-    assert "\x1b[2;4mclipped" in printed(str(folder(rows=recorded())), "--step", "4", **ON_TERMINAL)  # the legend's
+    assert "\x1b[2;4mclipped" in printed(
+        str(folder(rows=recorded())), "--step", "4", "--all", **ON_TERMINAL
+    )  # the legend's
     rows = recorded()
     rows[0]["token_texts"][2] = "half"
     assert styles(folder, rows)["half"] == (False, tuple(mixed))
@@ -87,7 +89,7 @@ def test_excluded_answers_are_said_to_be_so_and_leave_the_loss(folder):
     """1, none, 0 and a truncated 1, 0, 1: N is 4. GRPO of pairs is ±1, over 4·|o|; Dr. GRPO ±½ over 4·50; RLOO ±1 over 4."""
     rows = [answer(0, 0, 1, 10), answer(0, 1, None, 30, included=False), answer(0, 2, 0, 40)]
     rows += [answer(1, 0, 1, 50, included=False), answer(1, 1, 0, 20), answer(1, 2, 1, 5)]
-    text = printed(str(folder(rows=rows, overrides=["max_new_tokens=50"])), "--step", "4", width=120)
+    text = printed(str(folder(rows=rows, overrides=["max_new_tokens=50"])), "--step", "4", "--all", width=120)
     assert has(text, "1 1 10 +1.0000 +0.025 +0.5000 +0.0025 +1.0000 +0.25")
     assert has(text, "2 - 30 excluded - excluded - excluded -")
     assert has(text, "3 0 40 -1.0000 -0.00625 -0.5000 -0.0025 -1.0000 -0.25")
@@ -96,7 +98,10 @@ def test_excluded_answers_are_said_to_be_so_and_leave_the_loss(folder):
     assert "excluded: no reward" in text and "excluded: left out of baseline and loss" in text
     # negative control: were they counted, the two groups of three would weigh otherwise
     counted = [{key: value for key, value in row.items() if key != "included"} | {"reward": 1} for row in rows]
-    assert "+1.0000" not in printed(str(folder(rows=counted)), "--step", "4", width=120).partition("question q1")[0]
+    assert (
+        "+1.0000"
+        not in printed(str(folder(rows=counted)), "--step", "4", "--all", width=120).partition("question q1")[0]
+    )
 
 
 def test_a_group_or_a_step_that_is_excluded_weighs_nothing(folder):
@@ -107,7 +112,7 @@ def test_a_group_or_a_step_that_is_excluded_weighs_nothing(folder):
     # each optimizer step has one of the two groups left: 1 / (2·|o|)
     assert own.token_N.tolist() == pytest.approx([1 / 20, -1 / 80, 0, 0, 1 / 40, -1 / 10])
     nothing = [row | {"included": False} for row in ROWS]
-    text = printed(str(folder(rows=nothing)), "--step", "4")
+    text = printed(str(folder(rows=nothing)), "--step", "4", "--all")
     assert text.count("excluded: left out") == 4 and "nan" not in text
 
 
@@ -143,7 +148,7 @@ def test_damaged_tokens_are_named_in_one_line(folder, broken):
     rows[0] |= broken
     assert json.dumps(rows)
     with pytest.raises(InputError, match="damaged") as error:
-        explain([str(folder(rows=rows)), "--step", "4"])
+        explain([str(folder(rows=rows)), "--step", "4", "--all"])
     assert "\n" not in str(error.value)
 
 

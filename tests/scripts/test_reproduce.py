@@ -111,7 +111,8 @@ def test_our_own_results_stand_in_the_table(tmp_path: Path) -> None:
     results.write_text(json.dumps({preset: mine, "ours": mine}))
     made = table.table(results=results).splitlines()
     assert [line.endswith("| 12.5 [8.2, 17.9] (commit abc1234) |") for line in made if f"[{preset}]" in line] == [True]
-    assert "| `python -m grpo_runner experiment=ours` | none: the job is ours |" in made[-1]
+    assert any("[ours]" in line and line.endswith(" | none: the job is ours | 12.5 [8.2, 17.9] (commit abc1234) |") for line in made)
+    assert made[-1] == "- `ours`: `python -m grpo_runner experiment=ours`"
 
 
 def test_the_page_needs_its_marks() -> None:
@@ -140,6 +141,24 @@ def test_wrong_input_is_told_before_anything_is_done(
     done = call(FOLDER / "rasbt_qwen3_0_6b.sh", *words, **given | environment)
     assert done.returncode == 2 and done.stdout == "" and done.stderr.startswith(told)
     assert len(done.stderr.splitlines()) <= 3 and not (tmp_path / "out").exists()
+
+
+def test_the_debug_form_leaves_out_what_the_embedded_model_has_of_its_own() -> None:
+    """Keys, groups and Hydra's bare `~group` alike; what is of the method stays. It ends where the plan has no folder."""
+    left = [
+        "data=math",
+        "data.train.path=x",
+        "~data",
+        "++data.levels=[3]",
+        "~prompt",
+        "model=tiny",
+        "reward.units=ignored",
+    ]
+    stays = ["beta=0.1", "~evaluation", "evaluation.samples=1", "dataset=1", "optim.lr=1e-5"]
+    done = call(FOLDER / "rasbt_qwen3_0_6b.sh", *left, *stays, DEBUG="1", OUT="/dev/null/none")
+    told = [line for line in done.stdout.splitlines() if "is left out" in line]
+    assert told == [f"DEBUG=1: {word} is left out, the embedded model has its own." for word in left]
+    assert done.returncode != 0 and "== Train" not in done.stdout
 
 
 def test_a_script_says_how_it_is_called() -> None:

@@ -71,8 +71,11 @@ def test_plain_output_word_for_word(make_config, fake):
     at = lines.index("largest weights of the run weight asked success, first -> last")
     assert lines[at + 1] == f"[b]5+1=? {q1:.4f} 6 0.12 -> 0.88"
     assert {lines[at + 2].split()[1], lines[at + 3].split()[1]} == {f"{q0:.4f}", f"{q2:.4f}"}
+    assert lines[at + 4].startswith("[2mweight: sum over steps, answers and tokens of |token weight|") or lines[
+        at + 4
+    ].startswith("weight: sum over steps, answers and tokens of |token weight|")
     for name in ("run", "metrics", "questions", "probe", "charts", "answers"):
-        assert any(line.startswith(name + " ") for line in lines[at + 4 :])
+        assert any(line.startswith(name + " ") for line in lines[at + 5 :])
 
 
 def test_a_log_has_some_ten_lines_whatever_the_number_of_steps(make_config, fake):
