@@ -5,7 +5,6 @@ Only this module, jobs.py and config/ know Hydra. torch is imported when a run s
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import re
@@ -13,17 +12,16 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from . import __version__, parallel
-from .errors import CRASHED, InputError, Interrupted, RunnerError, crashed, nearest
+from .errors import CRASHED, InputError, Interrupted, RunnerError, crashed
+from .words import own_configs, parse, shows_of, verb_of
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from .config import Source
-
-INFOS = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with parallel.ranks().together():
-            verb, rest = _verb(words)
+            verb, rest = verb_of(words, VERBS)
             return VERBS[verb][0](rest)
     except RunnerError as error:
         if parallel.speaks():
@@ -63,7 +61,7 @@ def train(words: Sequence[str]) -> int:
     """Train one run or a sweep, or answer one of the flags that only show something."""
     if {"-h", "--help"} & set(words):
         return _help(next((word for word in words if re.fullmatch(r"\w+=?", word)), None))
-    flags = _parse(words)
+    flags = parse(words, VERBS)
     if flags.version:
         print(f"grpo_runner {__version__}")
         return 0
@@ -71,8 +69,8 @@ def train(words: Sequence[str]) -> int:
 
     directory = Path(flags.config_path).absolute() if flags.config_path else config.find()
     source = config.Source(directory, flags.config_name)
-    overrides = [*flags.overrides, *_own_configs(flags.config_dir)]
-    if shows := _shows(flags):
+    overrides = [*flags.overrides, *own_configs(flags.config_dir)]
+    if shows := shows_of(flags):
         logging.raiseExceptions = False  # `--info | head`: a reader that has seen enough is no error of logging's
         return _hydra([*shows, *config.to_show(overrides, source)], source, _nothing)
     planned = config.plan(overrides, flags.multirun, source)  # every run is checked before the first one starts
@@ -84,12 +82,13 @@ def train(words: Sequence[str]) -> int:
     new = [folder for config in planned.configs if not (folder := Path(config.run_dir)).exists()]
     try:
         jobs.begin()
+        overrides = [*planned.overrides, *jobs.leaving_out(planned.overrides)]
     except OSError as error:
         raise _no_folder(error) from error
     try:
         with jobs.watching():
             try:
-                _hydra([*(["--multirun"] if planned.sweep else []), *planned.overrides], source, jobs.task())
+                _hydra([*(["--multirun"] if planned.sweep else []), *overrides], source, jobs.task())
             except RunnerError as error:
                 jobs.outlast(error)
     except KeyboardInterrupt:
@@ -201,84 +200,6 @@ VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "prompt": (prompt, "the prompts of a run: text, tokens, lengths, and what does not fit; experiment=… --n 3"),
     "health": (health, "RUN_FOLDER: which rules of docs/health.md hold in what the run logged, and from which step on"),
 }
-
-
-# --- the words of a command line
-
-
-def _verb(words: list[str]) -> tuple[str, list[str]]:
-    if not words or words[0].startswith(("-", "~", "+")) or "=" in words[0]:
-        return "train", words
-    if words[0] not in VERBS:
-        close = _meant(words[0]) or nearest(words[0], VERBS)
-        raise InputError(f'No verb "{words[0]}". Verbs: {", ".join(VERBS)}.{close}')
-    return words[0], words[1:]
-
-
-def _meant(word: str) -> str:
-    """The end of a sentence about a preset's name: ' Did you mean "experiment=quickstart"?', or a group's: how its
-    choices are listed.
-    """
-    from .config import find
-    from .config.names import PRESETS
-
-    if re.fullmatch(r"\w+", word) and (find() / word).is_dir():
-        return f" The choices of the group {word}: python -m grpo_runner --help {word}"
-    found = [group for group in PRESETS if re.fullmatch(r"\w+", word) and (find() / group / f"{word}.yaml").is_file()]
-    return f' Did you mean "{found[0]}={word}"?' if found else ""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise InputError(f"{message[0].upper()}{message[1:]}. All flags: --help")
-
-
-def _parse(words: Sequence[str]) -> argparse.Namespace:
-    """Hydra's flags, in any place among the overrides. Left out: --experimental-rerun, which reads a pickle."""
-    parser = _Parser(prog="grpo_runner", add_help=False, allow_abbrev=False)
-    parser.add_argument("overrides", nargs="*")
-    parser.add_argument("-m", "--multirun", action="store_true")
-    parser.add_argument("-c", "--cfg", choices=["job", "hydra", "all"])
-    parser.add_argument("-i", "--info", nargs="?", const="all", choices=INFOS)
-    parser.add_argument("-p", "--package")
-    parser.add_argument("-cp", "--config-path")
-    parser.add_argument("-cn", "--config-name", default="config")
-    parser.add_argument("-cd", "--config-dir")
-    parser.add_argument("-sc", "--shell-completion", action="store_true")
-    for flag in ("--help", "--version", "--hydra-help", "--resolve"):
-        parser.add_argument(flag, action="store_true")
-    flags, unknown = parser.parse_known_intermixed_args(list(words))
-    if unknown:
-        known = [option for action in parser._actions for option in action.option_strings]
-        raise InputError(f'No flag "{unknown[0]}".{nearest(unknown[0], known)} All flags: --help')
-    for word in flags.overrides:
-        if "=" not in word and not word.startswith("~"):
-            close = _meant(word) or f" A verb comes first: {', '.join(VERBS)}."
-            raise InputError(f'"{word}" is not an override: write key=value.{close}')
-    return flags
-
-
-def _own_configs(folder: str | None) -> list[str]:
-    """The override for a user's folder of configs, read after conf/."""
-    if folder is None:
-        return []
-    path = Path(folder).absolute()
-    if not path.is_dir():
-        raise InputError(f"--config-dir={folder}: no such folder.")
-    quoted = str(path).replace("\\", "\\\\").replace("'", "\\'")
-    return [f"hydra.searchpath=['file://{quoted}']"]
-
-
-def _shows(flags: argparse.Namespace) -> list[str]:
-    """The flags that Hydra answers without a run, as Hydra takes them."""
-    valued = [(f"--{name}", value) for name in ("cfg", "info", "package") if (value := getattr(flags, name))]
-    switches = [name for name in ("hydra_help", "shell_completion", "resolve") if getattr(flags, name)]
-    shows = [word for pair in valued for word in pair] + [f"--{name.replace('_', '-')}" for name in switches]
-    if (flags.package or flags.resolve) and not flags.cfg:
-        raise InputError("--resolve and --package only go with --cfg job.")
-    if shows and flags.multirun:
-        raise InputError(f"{shows[0]} shows one run: leave out --multirun.")
-    return shows
 
 
 def _help(group: str | None = None) -> int:

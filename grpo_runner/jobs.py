@@ -43,6 +43,7 @@ class Jobs:
         self.in_process, self.command = planned.in_process, shlex.join(["python", "-m", "grpo_runner", *words])
         self.live = self.sweep and sys.stdout.isatty()
         self.configs = planned.configs if self.sweep else ()
+        self.done: list[int] = []  # the places of the runs that were finished before
 
     def begin(self) -> None:
         """Of a sweep: refuse it where a folder holds another run, say what will be done, and write its record.
@@ -54,6 +55,7 @@ class Jobs:
         for config in self.configs:
             _check_folder(config)
         states = [read(folder, steps) for _, folder, steps in self.runs] or record.runs(self.home)
+        self.done = [place for place, state in enumerate(states) if state.state == "done"] if self.runs else []
         screen = Screen()
         if any(state.state != "new" for state in states):
             screen.print(table.plan(states, screen.width))
@@ -63,6 +65,14 @@ class Jobs:
             if state.state == "failed":  # what it says from here on is of this time
                 (state.folder / FAILURE).unlink(missing_ok=True)
         record.remember(self.home, self.command, self.configs, self.metric)
+
+    def leaving_out(self, overrides: Sequence[str]) -> list[str]:
+        """Overrides by which a launcher of processes is not asked for the runs that are done; none to add in this one,
+        which says of each that it is, and where the sweeper was chosen on the command line.
+        """
+        if not self.done or self.in_process or any(word.lstrip("+").startswith("hydra/sweeper=") for word in overrides):
+            return []
+        return ["hydra/sweeper=resuming", f"hydra.sweeper.done={self.done}".replace(" ", "")]
 
     def watching(self) -> AbstractContextManager[object]:
         """The live table; none where the runs themselves write on the screen."""

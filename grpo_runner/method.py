@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -19,6 +20,13 @@ def method_name(config: RunConfig) -> str:
         return _described(config) + _joined([*_RATIOS.get(config.clip.kind, ()), *extras])
     own = [words for words in extras if words not in (*method.needs, *method.may_have)]
     return method.name + method.norms[config.loss_norm.kind] + method.kl.get(placed(config), "") + _joined(own)
+
+
+def short_name(name: str) -> str:
+    """A method's name for a label: what lies between GRPO and Dr. GRPO in a few words, and nothing in brackets."""
+    for long, short in _SHORT.items():
+        name = name.replace(long, short)
+    return re.sub(r" \([^)]*\)", "", name)
 
 
 # --- methods
@@ -96,6 +104,10 @@ _BETWEEN = {
     (*_DR_GRPO, "sequence_mean"): (
         "between the two: Dr. GRPO's advantage (no std) with GRPO's loss norm (each response's length)"
     ),
+}
+_SHORT = {
+    _BETWEEN[*_GRPO, "constant"]: "GRPO with a constant divisor",
+    _BETWEEN[*_DR_GRPO, "sequence_mean"]: "GRPO without its std",
 }
 _ADVANTAGES = {
     _GRPO: "GRPO's advantage",

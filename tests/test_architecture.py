@@ -19,6 +19,7 @@ NOUNS = {
     "advice",
     "prompt_advice",
     "method",
+    "metric",
     "plugin",
     "validate",
     "later",
@@ -104,7 +105,9 @@ ARROWS = {
         "sweeps",
         "policy",
         "tracking",
+        "words",
     },
+    "words": {"config"},
     "__main__": {"cli"},
     "__init__": {"config", "train"},
 }

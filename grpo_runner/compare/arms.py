@@ -8,8 +8,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from ..errors import InputError, nearest
-from ..validate import shown, shown_key
+from ..validate import shown_key
 from .choices import ABSENT, Item, differing, items, typed
+from .labels import labelled, worded
 from .types import Arm, Comparison, Run
 from .window import made
 
@@ -22,9 +23,6 @@ ROUNDING = (
 )
 MEASURING = ("evaluation",)  # how held-out figures are made: other settings, other figures
 DATA = "data"  # in --allow: training questions that differ though their settings do not
-# of a method's name, what tells no arm from another where beta is the same in all
-_OF_KL = (" without its KL term", " and a KL term", " with the KL in the reward")
-_LONGEST_LABEL = 24
 _MOST = 4
 
 
@@ -114,7 +112,7 @@ def _is_seed(key: str, runs: Sequence[Run]) -> bool:
 
 def _arm(compared: Sequence[Item], runs: Sequence[Run]) -> Arm:
     values = {item.name: item.of(runs[0]) for item in compared}
-    name = ", ".join(f"{key}={_text(value)}" for key, value in values.items()) or (runs[0].method or "all runs")
+    name = ", ".join(f"{key}={worded(value)}" for key, value in values.items()) or (runs[0].method or "all runs")
     by_seed: dict[int, Run] = {}
     for run in sorted(runs, key=lambda run: run.seed):
         if run.seed in by_seed:
@@ -128,9 +126,7 @@ def _arm(compared: Sequence[Item], runs: Sequence[Run]) -> Arm:
 
 def _ordered(arms: list[Arm], baseline: str | None) -> tuple[Arm, ...]:
     """With labels, the baseline first: the one that is named, else GRPO, else the first by value."""
-    labels = [_method(arm) for arm in arms]
-    if len(set(labels)) == len(arms) and all(label and len(label) <= _LONGEST_LABEL for label in labels):
-        arms = [Arm(arm.name, str(label), arm.values, arm.runs) for arm, label in zip(arms, labels, strict=True)]
+    arms = labelled(arms)
     ranks = [(rank, arm) for arm in arms if (rank := _rank(arm)) is not None]
     if len(ranks) == len(arms):
         arms = [arm for _, arm in sorted(ranks, key=lambda pair: pair[0])]
@@ -148,9 +144,9 @@ def named(text: str, arms: Sequence[Arm]) -> Arm:
 
     def fits(arm: Arm) -> bool:
         if all(pair[1] for pair in pairs):
-            values = {key: _text(value).casefold() for key, value in arm.values.items()}
+            values = {key: worded(value).casefold() for key, value in arm.values.items()}
             return all(values.get(key.strip()) == value.strip().casefold() for key, _, value in pairs)
-        return wanted in {_text(value).casefold() for value in arm.values.values()}
+        return wanted in {worded(value).casefold() for value in arm.values.values()}
 
     found = [arm for arm in arms if wanted in (arm.name.casefold(), arm.label.casefold())] or list(filter(fits, arms))
     if len(found) != 1:
@@ -158,15 +154,6 @@ def named(text: str, arms: Sequence[Arm]) -> Arm:
         lines = [f"  {arm.name}" for arm in arms[:_MOST]] + (["  …"] if len(arms) > _MOST else [])
         raise InputError(f"{text}: that is {said}. Arms:\n" + "\n".join(lines[:4]))
     return found[0]
-
-
-def _method(arm: Arm) -> str | None:
-    """The name by which all runs of the arm call themselves."""
-    methods = {run.method for run in arm.runs.values()}
-    name = methods.pop() if len(methods) == 1 else None
-    if name is not None and not any(_below(key, ("beta",)) for key in arm.values):
-        name = next((name.removesuffix(ending) for ending in _OF_KL if name.endswith(ending)), name)
-    return name
 
 
 def _rank(arm: Arm) -> tuple[float, ...] | None:
@@ -202,7 +189,7 @@ def _data(arms: Sequence[Arm], compared: Sequence[Item], allow: Sequence[str]) -
         for seed in sorted(set(arm.runs) & set(arms[0].runs)):
             mine, other = arm.runs[seed], arms[0].runs[seed]
             if mine.data and other.data and mine.data != other.data:
-                odd.append(f"sha256 {other.data[:8]}… in {other.name}, {mine.data[:8]}… in {mine.name}")
+                odd.append(f"sha256 {other.data[:8]}… in {arms[0].label}, {mine.data[:8]}… in {arm.label}")
     if not odd:
         return []
     said = f"{len(odd)} pair{'s' * (len(odd) > 1)} had different training questions: {odd[0]}"
@@ -263,12 +250,8 @@ def _unknown(runs: Sequence[Run]) -> list[str]:
 
 
 def _values(runs: Sequence[Run], key: str) -> str:
-    counted = Counter(_text(run.settings.get(key, ABSENT)) for run in runs)
+    counted = Counter(worded(run.settings.get(key, ABSENT)) for run in runs)
     return _listed([f"{value} ({count})" for value, count in counted.items()])
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else shown(list(value)) if isinstance(value, tuple) else shown(value)
 
 
 def _listed(values: Sequence[object]) -> str:

@@ -46,7 +46,7 @@ class Arm:
     """The runs that differ in nothing but the seed. values: of the compared keys, in the order of Comparison.by."""
 
     name: str  # "advantage=dr_grpo, loss_norm=constant": what tells it from the others
-    label: str  # "Dr. GRPO" where the method's name tells all arms apart, else the name
+    label: str  # "Dr. GRPO" where methods tell all arms apart; see labels.py. No two arms have the same
     values: Mapping[str, object]
     runs: Mapping[int, Run]  # by seed
 

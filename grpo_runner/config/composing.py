@@ -23,7 +23,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from .. import checks
+from .. import checks, metric
 from ..errors import InputError
 from ..schema import RunConfig
 from ..validate import build, shown
@@ -124,8 +124,10 @@ def plan(overrides: Sequence[str], sweep: bool = False, source: Source | None = 
         configs, whole = [config for config, _ in made], made[0][1]
         if listed:
             _check_folders(configs, [[text for text in job if text.partition("=")[0] in differing] for job in jobs])
+            for config in configs:
+                metric.check(config)
         else:  # what will be composed as it goes is known to be right in its first values, and has a metric to go by
-            _check_metric(configs.pop())
+            metric.check(configs.pop(), search=True)
         in_process = str(base.hydra.launcher._target_).endswith("." + BasicLauncher.__name__)
         of_sweep = (Path(whole.hydra.sweep.dir), str(whole.metric), in_process)
         return Plan((*overrides, *added), tuple(configs), True, len(jobs) if listed else 0, *of_sweep)
@@ -229,14 +231,6 @@ def _sweep_settings(final: Mapping[str, Override], parsed: Sequence[Override], b
     if not any(override.key_or_group == EXCLUDED for override in parsed):
         added.append(f"{EXCLUDED}=[{','.join(repr(key) for key in constant)}]")
     return added
-
-
-def _check_metric(config: RunConfig) -> None:
-    if config.metric.startswith("eval/") and not config.evaluation.every:
-        raise InputError(
-            f"metric={config.metric}: evaluation.every=0, so that the search has no figure to go by.\n"
-            "Evaluate, or search by a figure of training, such as metric=reward/mean."
-        )
 
 
 def _run_of_sweep(overrides: list[str], source: Source) -> tuple[RunConfig, DictConfig]:

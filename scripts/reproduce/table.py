@@ -95,7 +95,7 @@ def not_asked(script: Script, figures: Iterable[str]) -> list[str]:
 
 
 def table(folder: Path = HERE, facts: Path = FACTS, results: Path = RESULTS) -> str:
-    """The table in Markdown, then a line a script of what would make it too wide: words that the command needs, sources,
+    """The table in Markdown, then a line a script of what would make it too wide: words the command needs, sources,
     sets that are not asked, hardware. Raises KeyError for figures that docs/facts.csv does not have.
     """
     known = published(facts)

@@ -59,7 +59,7 @@ def test_the_screen_of_oat_zero_with_a_kl_term():
 
 def test_a_sweep_is_planned_by_its_first_run_and_counted():
     text = shown("experiment=grpo_vs_dr_grpo")
-    assert "A sweep of 24 runs" in text and "GRPO without its KL term" in text and "Departs" not in text
+    assert "A sweep of 32 runs" in text and "GRPO without its KL term" in text and "Departs" not in text
     assert "A sweep of 3 runs" in shown("-m", "seed=0,1,2")
     presets = shown("-m", "experiment=dr_grpo,grpo", "group_size=2,3")
     assert "A sweep of 4 runs" in presets and "Departs from experiment=dr_grpo\n- group_size 8 → 2" in presets

@@ -158,7 +158,7 @@ def test_the_table_in_the_documents_is_that_of_the_files() -> None:
 
 def test_an_experiment_that_is_a_sweep_shows_its_first_run() -> None:
     text = printed("experiment=grpo_vs_dr_grpo", "seed=0", "data.train_size=16", "data.eval_size=4", "--n=1")
-    assert text.startswith("A sweep of 4 runs; this is its first.\n")  # as many as it has without its six seeds
+    assert text.startswith("A sweep of 4 runs; this is its first.\n")  # as many as it has without its eight seeds
 
 
 def test_markup_and_escapes_are_text(tmp_path: Path, model: Path) -> None:

@@ -111,7 +111,10 @@ def test_our_own_results_stand_in_the_table(tmp_path: Path) -> None:
     results.write_text(json.dumps({preset: mine, "ours": mine}))
     made = table.table(results=results).splitlines()
     assert [line.endswith("| 12.5 [8.2, 17.9] (commit abc1234) |") for line in made if f"[{preset}]" in line] == [True]
-    assert any("[ours]" in line and line.endswith(" | none: the job is ours | 12.5 [8.2, 17.9] (commit abc1234) |") for line in made)
+    assert any(
+        "[ours]" in line and line.endswith(" | none: the job is ours | 12.5 [8.2, 17.9] (commit abc1234) |")
+        for line in made
+    )
     assert made[-1] == "- `ours`: `python -m grpo_runner experiment=ours`"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from grpo_runner.cli import main
 from grpo_runner.config import compose, compose_sweep, find, plan
 from grpo_runner.errors import InputError
 from grpo_runner.method import method_name
@@ -90,3 +91,37 @@ def test_a_search_is_known_to_have_a_figure_to_go_by() -> None:
         plan([*words, "evaluation.every=0"], sweep=True)
     with pytest.raises(InputError, match=r"hydra/sweeper=optuna"):
         plan(["optim.lr=interval(1e-4,1e-3)"], sweep=True)
+
+
+def test_a_misspelt_metric_is_told_before_the_sweep_starts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["-m", "debug=cpu_smoke", "seed=0,1", "metric=eval/sampled/acuracy"]) == 2
+    said = capsys.readouterr().err
+    assert 'Did you mean "eval/sampled/accuracy"?' in said and len(said.splitlines()) <= 5
+    with pytest.raises(InputError, match='Did you mean "reward/mean"'):
+        plan(["seed=0,1", "metric=reward/maen"], sweep=True)
+    with pytest.raises(InputError, match="no run logs"):
+        plan(["seed=0,1", "metric=eval/sampled/pass@16", "evaluation.samples=4"], sweep=True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["evaluation.every=0"],  # the default metric, of which a sweep has no need
+        ["evaluation.samples=0"],
+        ["metric=eval/sampled/pass@4", "evaluation.samples=4"],
+        ["metric=time/step_s"],
+        ["metric=health/kl_runaway"],
+        ["metric=reward/function", "reward.function=own:mine", "+reward.parts.function=1.0"],
+    ],
+)
+def test_a_metric_that_may_be_is_none_to_refuse(words: list[str]) -> None:
+    assert len(plan(["seed=0,1", *words], sweep=True).configs) == 2
+
+
+def test_a_search_wants_a_figure_that_its_runs_will_have() -> None:
+    pytest.importorskip("hydra_plugins.hydra_optuna_sweeper", reason="hydra-optuna-sweeper is in the extra `sweep`")
+    words = ["hydra/sweeper=optuna", "optim.lr=interval(1e-4,1e-3)"]
+    with pytest.raises(InputError, match="no greedy answers"):
+        plan([*words, "evaluation.greedy=false", "metric=eval/greedy/accuracy"], sweep=True)
+    with pytest.raises(InputError, match="Did you mean"):
+        plan([*words, "metric=eval/sampled/acuracy"], sweep=True)

@@ -10,20 +10,21 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from grpo_runner import cli
+from grpo_runner import cli, metric
 from grpo_runner.config import compose
 from grpo_runner.errors import InputError
 from grpo_runner.sweeps import record, value_of
 from grpo_runner.tracking.texts import read_texts
 from grpo_runner.train.folder import differences
 from grpo_runner.validate import load
+from grpo_runner.words import parse
 from tests.program import Program
 
 ASIDE = {"run_name", "run_dir"}
@@ -79,6 +80,46 @@ def test_arms_are_paired_by_seed_and_by_nothing_else(whole: Path) -> None:
         assert first["grad_norm"] != second["grad_norm"]  # what the arms are for
         assert (one / "data.json").read_bytes() == (other / "data.json").read_bytes()
     assert sampled(runs["grpo", 0], 0) != sampled(runs["grpo", 1], 0)  # negative control
+
+
+def test_a_launcher_of_processes_is_not_asked_for_runs_that_are_done(
+    whole: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of joblib's jobs are left of six; typed once more, none is, and joblib is not called."""
+    pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
+    from hydra_plugins.hydra_joblib_launcher import _core
+
+    asked: list[list[str]] = []
+
+    def launch(launcher: Any, job_overrides: Any, initial_job_idx: int) -> list[Any]:
+        asked.extend(list(job) for job in job_overrides)
+        return []
+
+    monkeypatch.setattr(_core, "launch", launch)
+    words = ["advantage=grpo,dr_grpo", f"hydra.sweep.dir={whole}", "sweep_name=whole", "optim.lr=0.01"]
+    words += ["hydra/launcher=joblib"]
+    assert cli.main([*JOB, *words, "seed=0,1,2"]) == 1  # joblib here starts nothing, so two have no end
+    assert [[part for part in job if part.startswith(("advantage", "seed"))] for job in asked] == [
+        ["advantage=grpo", "seed=2"],
+        ["advantage=dr_grpo", "seed=2"],
+    ]
+    asked.clear()
+    assert cli.main([*JOB, *words, "seed=0,1"]) == 0
+    assert asked == []
+    assert "4 of 4 runs finished" in capsys.readouterr().out
+
+
+def test_what_a_run_logs_may_be_its_metric(whole: Path) -> None:
+    """All names of a real run's files, and no other."""
+    run = whole / "advantage=grpo,seed=0"
+    keys = set(json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])) - {"step"}
+    keys |= {f"eval/{key}" for key in json.loads((run / "evals.jsonl").read_text().splitlines()[-1])}
+    config = load(run / "config.yaml")
+    for key in keys - {"eval/step", "eval/questions", "eval/samples"}:
+        metric.check(replace(config, metric=key))
+    for key in ("step", "eval/step", "reward", "sampled/accuracy", "time/step", "weights/gini"):
+        with pytest.raises(InputError):
+            metric.check(replace(config, metric=key))
 
 
 def test_typed_again_it_says_what_is_done(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -227,7 +268,7 @@ def test_the_agent_of_a_sweep_of_wandb_calls_our_command_line() -> None:
     words = [word for part in utils.create_sweep_command(spec["command"])
              for word in (given if part == "${args_no_hyphens}" else [part])]  # fmt: skip
     assert words[:4] == ["${env}", "${interpreter}", "-m", "grpo_runner"]
-    flags = cli._parse(words[4:])
+    flags = parse(words[4:], cli.VERBS)
     from grpo_runner.config import plan
 
     [config] = plan(flags.overrides, flags.multirun).configs

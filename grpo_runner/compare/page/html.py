@@ -17,6 +17,8 @@ POLICY = (
     "base-uri 'none'; form-action 'none'"
 )
 
+MOST_KEYS = 4  # named in the head; the table of settings has all
+
 
 def write(
     analysis: Analysis,
@@ -112,7 +114,8 @@ def _counted(analysis: Analysis) -> str:
         (run,) = arms[0].runs.values()
         return f"{run.method or arms[0].label} · seed {run.seed} · figures of {analysis.window}"
     counted = f"{runs} runs" + (f" · {len(arms)} arms" if len(arms) > 1 else "")
-    by = f" · compared by {', '.join(analysis.comparison.by)}" if analysis.comparison.by else ""
+    named, more = analysis.comparison.by[:MOST_KEYS], len(analysis.comparison.by) - MOST_KEYS
+    by = f" · compared by {', '.join(named)}" + (f" and {more} more" if more > 0 else "") if named else ""
     return f"{counted}{by} · window: {analysis.window}"
 
 
