@@ -67,7 +67,7 @@ def remembered_configs():
             return compose(self, config_name, overrides, run_mode, from_shell, validate_sweep_overrides)
 
         paths = [path.path for path in self.config_search_path.get_path()]
-        if not fixed.issuperset(paths) or any("searchpath" in text for text in overrides):
+        if not fixed.issuperset(paths) or any("searchpath" in text or "${" in text for text in overrides):
             return make()
         name = JobRuntime.instance().get("name")
         key = (config_name, *overrides, run_mode, from_shell, validate_sweep_overrides, name)

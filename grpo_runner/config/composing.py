@@ -31,7 +31,7 @@ from . import names
 from .columns import covered
 from .hydra_errors import explain, first_lines
 from .overrides import check_choices, first, parse, translate
-from .presets import spelled_out, typed_choices
+from .presets import spelled_out, typed_choices, typed_texts
 
 VERSION_BASE = "1.3"
 EXCLUDED = "hydra.job.config.override_dirname.exclude_keys"
@@ -150,7 +150,7 @@ def resolve(composed: DictConfig, settings: DictConfig) -> RunConfig:
     try:
         for group, node in typed_choices(settings).items():
             ours[group] = node
-        for key in covered(parse(settings.overrides.task)):
+        for key in covered(parse(typed_texts(settings))):
             OmegaConf.update(ours, key, None)
         values: Any = OmegaConf.to_container(ours, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:

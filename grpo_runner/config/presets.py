@@ -27,7 +27,7 @@ def typed_choices(settings: DictConfig) -> dict[str, Any]:
     presets = [group for group in names.PRESETS if chosen.get(group) is not None]
     if not presets:
         return {}
-    typed = parse(settings.overrides.task)
+    typed = parse(typed_texts(settings))
     own = settings.sweeper.get("params") or {}  # an experiment's sweep is not typed: its other keys are meant for it
     groups = {group for group in map(_choice, typed) if group and group in chosen and group not in own}
     if not groups:
@@ -48,6 +48,12 @@ def typed_choices(settings: DictConfig) -> dict[str, Any]:
     except Exception as error:
         raise explain(error, typed=plain) from error
     return {group: composed[group] for group in sorted(groups) if group in composed}
+
+
+def typed_texts(settings: DictConfig) -> list[str]:
+    """The overrides as typed: read item by item, OmegaConf would look up `optim.lr=${steps}` among Hydra's own keys."""
+    texts: Any = OmegaConf.to_container(settings.overrides.task, resolve=False)
+    return [str(text) for text in texts]
 
 
 def spelled_out(composed: DictConfig) -> list[str]:

@@ -265,3 +265,8 @@ def test_many_faults_stay_within_five_lines() -> None:
         compose(bad[:5])
     lines = str(caught.value).splitlines()
     assert sorted(line.split("=")[0] for line in lines) == ["beta", "group_size", "optim.lr", "seed", "steps"]
+
+
+def test_a_typed_reference_to_a_key_is_followed_beside_a_preset_too() -> None:
+    for preset in ([], ["debug=cpu_smoke", "optim=adamw"]):
+        assert compose([*preset, "steps=3", "optim.warmup_steps=${steps}"]).optim.warmup_steps == 3
