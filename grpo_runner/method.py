@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from .objectives import HALVES
 from .schema import RunConfig
 
 
@@ -106,8 +107,8 @@ _BETWEEN = {
     ),
 }
 _SHORT = {
-    _BETWEEN[*_GRPO, "constant"]: "GRPO with a constant divisor",
-    _BETWEEN[*_DR_GRPO, "sequence_mean"]: "GRPO without its std",
+    _BETWEEN[*_GRPO, "constant"]: HALVES["no_length_norm"].label,
+    _BETWEEN[*_DR_GRPO, "sequence_mean"]: HALVES["no_std"].label,
 }
 _ADVANTAGES = {
     _GRPO: "GRPO's advantage",

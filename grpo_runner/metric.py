@@ -55,6 +55,8 @@ def _is_open(config: RunConfig) -> bool:
 def _of_training(config: RunConfig) -> Iterator[str]:
     yield from _TRAINING
     yield from (f"reward/{part}" for part in config.reward.parts)
+    if config.reward.truncated == "soft":
+        yield "reward/overlong"
     yield from (f"weight/{what}{of}" for what in ("gini", "top_tenth") for of in ("", *(f"_{r}" for r in REFERENCES)))
     if config.beta.placement == "reward":
         yield "reward/after_kl"

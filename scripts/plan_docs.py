@@ -62,14 +62,12 @@ it needs, what will bite. `plan --help` has its flags.
   (`docs/facts.csv` where the preset has facts), what the overrides change against the preset, and where a library's
   convention departs from the paper's formula.
 - **What it needs** is worked out from the model's sizes (`planning/models.json`, or a local folder's config.json) by
-  `planning/needs.py`, with every answer as long as it may be and prompts of the mean
-  length of the questions, where these are known (`planning/prompt_length.py`), else of `data.max_prompt_tokens`;
-  `optim.microbatch_tokens=auto` takes what is free,
-  so that the update is shown with the micro-batch that each device allows. On a CPU the figure is held to measured
-  peaks within 20 % (below, and in `tests/planning/test_measured.py`). On GPUs nothing was measured. The line `fits`
-  says
-  "no" where even a single answer at a time does not fit, and what to change is said below it: first what leaves the
-  run as it is, then its rounding, then what is trained.
+  `planning/needs.py`, with every answer as long as it may be and prompts of the mean length of the questions, where
+  these are known (`planning/prompt_length.py`), else of `data.max_prompt_tokens`; `optim.microbatch_tokens=auto` takes
+  what is free, so that the update is shown with the micro-batch that each device allows. On a CPU the figure is held
+  to measured peaks within 20 % (below, and in `tests/planning/test_measured.py`). On GPUs nothing was measured. The
+  line `fits` says "no" where even a single answer at a time does not fit, and what to change is said below it: first
+  what leaves the run as it is, then its rounding, then what is trained.
 - **Time** is only told where it was measured: `plan --calibrate` makes two steps of the run, and keeps tokens a second
   in the user's cache (`~/.cache/grpo_runner/speed.json`) for later plans of such runs on that machine.
 - **What will bite** is what `advice.py` tells every run, and complaints in other trainers' issues, each with its key;

@@ -4,9 +4,9 @@ is not what the test is about: pictures are not laid out, a composition is remem
 
 from __future__ import annotations
 
+import copy
 import gc
 import os
-import pickle
 from collections import OrderedDict
 
 import pytest
@@ -67,7 +67,7 @@ def remembered_configs():
             return compose(self, config_name, overrides, run_mode, from_shell, validate_sweep_overrides)
 
         paths = [path.path for path in self.config_search_path.get_path()]
-        if not fixed.issuperset(paths) or any("searchpath" in text or "${" in text for text in overrides):
+        if not fixed.issuperset(paths) or any("searchpath" in text for text in overrides):
             return make()
         name = JobRuntime.instance().get("name")
         key = (config_name, *overrides, run_mode, from_shell, validate_sweep_overrides, name)
@@ -98,9 +98,9 @@ class Remembered:
 
     def get(self, key, make):
         if key not in self.made:
-            self.made[key] = pickle.dumps(made := make())
+            self.made[key] = copy.deepcopy(made := make())
             if len(self.made) > self.most:
                 self.made.popitem(last=False)
             return made
         self.made.move_to_end(key)
-        return pickle.loads(self.made[key])
+        return copy.deepcopy(self.made[key])

@@ -107,7 +107,8 @@ def table(folder: Path = HERE, facts: Path = FACTS, results: Path = RESULTS) -> 
         mine = ours.get(script.preset)
         lines.append(_row(script.preset, _figures(values), _result(mine) if mine else "not run"))
         more.append(_details(script, values))
-    for preset in ours.keys() - {script.preset for script in there}:
+    shown = {script.preset for script in there}
+    for preset in (preset for preset in ours if preset not in shown):
         lines.append(_row(preset, "none: the job is ours", _result(ours[preset])))
         more.append(f"- `{preset}`: `{ours[preset]['command']}`")
     return "\n".join([*lines, "", *more])
@@ -125,19 +126,20 @@ def _figures(values: dict[str, tuple[str, str]]) -> str:
 def _details(script: Script, values: dict[str, tuple[str, str]]) -> str:
     """Of sources that begin alike only what differs is repeated."""
     first, *others = dict.fromkeys(source for _, source in values.values())
-    said = ["; ".join([first, *(other.removeprefix(f"{first}; ") for other in others)])]
+    said = []
     if words := told(script.preset, COMMAND):
-        said.append(f"typed with `{words}`")
+        said.append(f"Typed with `{words}`")
     if missing := not_asked(script, values):
-        said.append(f"not asked: {', '.join(missing)}")
+        said.append(f"Not asked: {', '.join(missing)}")
     said.append(_hardware(told(script.preset, HARDWARE)))
-    return f"- `{script.preset}`: {'. '.join(one[0].upper() + one[1:] for one in said)}."
+    sources = "; ".join([first, *(other.removeprefix(f"{first}; ") for other in others)])
+    return f"- `{script.preset}`: {'. '.join([sources, *said])}."
 
 
 def _hardware(hardware: str) -> str:
     if not hardware or hardware.startswith("not stated"):
-        return f"the authors' hardware is {hardware or 'not stated'}"
-    return f"the authors had {hardware}"
+        return f"The authors' hardware is {hardware or 'not stated'}"
+    return f"The authors had {hardware}"
 
 
 def _result(mine: dict[str, str]) -> str:

@@ -35,7 +35,7 @@ def test_the_two_by_two_reads_as_methods_whether_or_not_all_have_a_kl_term(beta)
         for norm in ("sequence_mean", "constant"):
             config = compose([f"advantage={advantage}", f"loss_norm={norm}", f"beta={beta}"])
             arms.append(arm({"advantage": advantage, "loss_norm": norm}, method_name(config)))
-    assert labels(*arms) == ["GRPO", "GRPO with a constant divisor", "GRPO without its std", "Dr. GRPO"]
+    assert labels(*arms) == ["GRPO", "GRPO without its 1/|o|", "GRPO without its std", "Dr. GRPO"]
 
 
 def test_an_extra_that_all_have_is_left_out_and_one_of_some_stays():

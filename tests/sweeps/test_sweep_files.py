@@ -111,6 +111,7 @@ def test_a_misspelt_metric_is_told_before_the_sweep_starts(capsys: pytest.Captur
         ["metric=eval/sampled/pass@4", "evaluation.samples=4"],
         ["metric=time/step_s"],
         ["metric=health/kl_runaway"],
+        ["metric=reward/overlong", "reward.truncated=soft"],
         ["metric=reward/function", "reward.function=own:mine", "+reward.parts.function=1.0"],
     ],
 )
