@@ -19,11 +19,12 @@ _SHARED = [f.name for f in fields(DataConfig) if f.name in {own.name for own in 
 
 def covered(typed: Sequence[Override]) -> list[str]:
     """The keys of data.train and data.eval to be null, since their namesake of `data` was typed and they were not."""
+    own = {override.key_or_group for override in typed}  # a source's key that is left out (~) is typed too
     keys = {override.key_or_group for override in typed if not override.is_delete()}
     return [
         f"{source}.{name}"
         for name in _SHARED
         if f"data.{name}" in keys
         for source in _SOURCES
-        if not {source, f"{source}.{name}"} & keys
+        if not {source, f"{source}.{name}"} & own
     ]

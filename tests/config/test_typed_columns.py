@@ -48,6 +48,11 @@ def test_without_a_typed_one_the_file_counts():
     assert read_by(found, "answer_column") == ("solution", "answer")
 
 
+def test_a_sources_own_that_is_left_out_is_the_users_word_too():
+    shown = to_show(["data=math", "data.answer_column=mine", "~data.train.answer_column"], Source(find()))
+    assert "data.train.answer_column=null" not in shown and "data.eval.answer_column=null" in shown
+
+
 def test_on_top_of_a_run_and_in_what_hydra_shows_too(tmp_path: Path):
     run = compose(["data=math", f"hydra.run.dir={tmp_path}"])
     assert read_by(compose_over(run, ["data.answer_column=mine"]).data, "answer_column") == ("mine", "mine")
