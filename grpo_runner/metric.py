@@ -5,11 +5,12 @@ A misspelt one is told before the first run starts. tests/sweeps/ holds the name
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from .errors import InputError, nearest
 from .objectives import REFERENCES
 from .schema import RunConfig
+from .validate import RULES
 
 EVAL = "eval/"
 _TRAINING = (
@@ -19,14 +20,23 @@ _TRAINING = (
     *("kl", "entropy", "clip_fraction", "ratio/mean", "ratio/max", "mismatch", "grad_norm", "lr", "updates"),
     *("zero_variance_fraction", "weight/total"),
     *("time/rollout_s", "time/reward_s", "time/update_s", "time/step_s"),
+    *(f"weight/{what}{of}" for what in ("gini", "top_tenth") for of in ("", *(f"_{name}" for name in REFERENCES))),
+    *(f"health/{rule}" for rule in RULES),
+    # of runs that have the setting
+    *("reward/overlong", "reward/after_kl", "refills", "groups/kept", "importance/mean", "importance/capped"),
+    "time/probe_s",
 )
 _EVALUATED = ("accuracy", "length_mean", "length_right", "length_wrong", "truncated", "no_answer")
 
 
-def check(config: RunConfig, search: bool = False) -> None:
-    """Raise InputError for a metric that no run logs by that name; of a search also for one that this run will not."""
+def check(configs: Sequence[RunConfig], search: bool = False) -> None:
+    """Raise InputError for a metric that no run logs by that name; of a search also for one that its runs will not.
+
+    configs: the runs of a sweep, which state one metric; a name that one of them knows is the sweep's.
+    """
+    config = configs[0]
     key = config.metric
-    if not is_known(config) and not _is_open(config):
+    if not any(map(is_known, configs)) and not key.startswith("probe/"):  # the probe's names are not known here
         known = {*_of_training(config), *_of_evaluation(config)}
         raise InputError(
             f"metric={key}: no run logs a figure of that name.{nearest(key, known)}\n"
@@ -47,25 +57,9 @@ def is_known(config: RunConfig) -> bool:
     return config.metric in {*_of_training(config), *_of_evaluation(config)}
 
 
-def _is_open(config: RunConfig) -> bool:
-    """Whether the name is below one whose names are not known here: the health rules', and the probe's."""
-    return config.metric.startswith(("health/", "probe/"))
-
-
 def _of_training(config: RunConfig) -> Iterator[str]:
     yield from _TRAINING
     yield from (f"reward/{part}" for part in config.reward.parts)
-    if config.reward.truncated == "soft":
-        yield "reward/overlong"
-    yield from (f"weight/{what}{of}" for what in ("gini", "top_tenth") for of in ("", *(f"_{r}" for r in REFERENCES)))
-    if config.beta.placement == "reward":
-        yield "reward/after_kl"
-    if config.rollout.dynamic_sampling:
-        yield from ("refills", "groups/kept")
-    if config.rollout.importance != "none":
-        yield from ("importance/mean", "importance/capped")
-    if config.tracking.probe_every:
-        yield "time/probe_s"
 
 
 def _of_evaluation(config: RunConfig) -> Iterator[str]:

@@ -124,10 +124,9 @@ def plan(overrides: Sequence[str], sweep: bool = False, source: Source | None = 
         configs, whole = [config for config, _ in made], made[0][1]
         if listed:
             _check_folders(configs, [[text for text in job if text.partition("=")[0] in differing] for job in jobs])
-            for config in configs:
-                metric.check(config)
+            metric.check(configs)
         else:  # what will be composed as it goes is known to be right in its first values, and has a metric to go by
-            metric.check(configs.pop(), search=True)
+            metric.check([configs.pop()], search=True)
         in_process = str(base.hydra.launcher._target_).endswith("." + BasicLauncher.__name__)
         of_sweep = (Path(whole.hydra.sweep.dir), str(whole.metric), in_process)
         return Plan((*overrides, *added), tuple(configs), True, len(jobs) if listed else 0, *of_sweep)

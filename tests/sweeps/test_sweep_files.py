@@ -99,6 +99,10 @@ def test_a_misspelt_metric_is_told_before_the_sweep_starts(capsys: pytest.Captur
     assert 'Did you mean "eval/sampled/accuracy"?' in said and len(said.splitlines()) <= 5
     with pytest.raises(InputError, match='Did you mean "reward/mean"'):
         plan(["seed=0,1", "metric=reward/maen"], sweep=True)
+    with pytest.raises(InputError, match='Did you mean "health/kl_runaway"'):
+        plan(["seed=0,1", "metric=health/kl_runawy"], sweep=True)
+    assert len(plan(["reward.truncated=zero,soft", "metric=reward/overlong"], sweep=True).configs) == 2
+    assert len(plan(["reward=math_answer,math_answer_and_format", "metric=reward/format"], sweep=True).configs) == 2
     with pytest.raises(InputError, match="no run logs"):
         plan(["seed=0,1", "metric=eval/sampled/pass@16", "evaluation.samples=4"], sweep=True)
 
@@ -112,6 +116,7 @@ def test_a_misspelt_metric_is_told_before_the_sweep_starts(capsys: pytest.Captur
         ["metric=time/step_s"],
         ["metric=health/kl_runaway"],
         ["metric=reward/overlong", "reward.truncated=soft"],
+        ["metric=reward/format", "reward=math_answer_and_format"],
         ["metric=reward/function", "reward.function=own:mine", "+reward.parts.function=1.0"],
     ],
 )

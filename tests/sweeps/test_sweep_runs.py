@@ -116,10 +116,10 @@ def test_what_a_run_logs_may_be_its_metric(whole: Path) -> None:
     keys |= {f"eval/{key}" for key in json.loads((run / "evals.jsonl").read_text().splitlines()[-1])}
     config = load(run / "config.yaml")
     for key in keys - {"eval/step", "eval/questions", "eval/samples"}:
-        metric.check(replace(config, metric=key))
+        metric.check([replace(config, metric=key)])
     for key in ("step", "eval/step", "reward", "sampled/accuracy", "time/step", "weights/gini"):
         with pytest.raises(InputError):
-            metric.check(replace(config, metric=key))
+            metric.check([replace(config, metric=key)])
 
 
 def test_typed_again_it_says_what_is_done(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
