@@ -182,6 +182,7 @@ def _number(value: Any, name: str, row: Row) -> float:
         number = math.inf  # an int too large for a float
     if not abs(number) <= LARGEST:
         raise NonFiniteError(
-            f"reward.function {name} returned {number} for {where}; a reward is at most {LARGEST:g} in size."
+            f"reward.function {name} returned {number} for {where}; a reward is at most {LARGEST:g} in size, and None "
+            "where a completion cannot be scored."
         )
     return number
