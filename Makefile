@@ -14,7 +14,7 @@ run: $(VENV)/.ready
 	$(BIN)/python -m grpo_runner experiment=quickstart $(ARGS)
 
 test: $(VENV)/.ready
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not gpu"
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not slow and not gpu"
 
 # the long rows too, and those that need a GPU where there is one
 test-all: $(VENV)/.ready
