@@ -14,7 +14,7 @@ LONGEST = 80
 UNNAMED = ("run_name", "sweep_name")
 # groups that set keys of other groups, in the order in which they are merged; in a name they are known by their choice
 # alone: `cpu_smoke`, not `debug=cpu_smoke`
-PRESETS = ("experiment", "sweep", "debug")
+PRESETS = ("experiment", "method", "sweep", "debug")
 
 
 def label(overrides: Iterable[str], exclude: Iterable[str] = ()) -> str:
