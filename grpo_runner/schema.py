@@ -72,6 +72,7 @@ class DataConfig:
     question_column: Text
     answer_column: Text
     answer_pattern: str | None
+    solution_column: Text | None
     unreadable_gold: Literal["error", "drop"]
     levels: Levels
     level_column: Text
@@ -82,6 +83,15 @@ class DataConfig:
     small_set: Literal["wrap", "error"]
     max_prompt_tokens: Count
     long_prompt: Literal["drop", "error", "truncate_left"]
+
+
+@dataclass(frozen=True, config=_STRICT)
+class SamplesConfig:
+    """Whose answers are trained on, and which of them: the data source of DeepSeekMath's appendix A.1."""
+
+    source: Literal["policy", "base", "solutions"]
+    keep: Literal["all", "right"]
+    per_question: Count | None
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -122,7 +132,7 @@ class AdvantageConfig:
     """Baseline and scale of the centred reward, each its own switch."""
 
     baseline: Literal["group_mean", "leave_one_out", "batch_mean", "none"] | OwnFunction
-    scale: Literal["none", "group_std", "batch_std"] | OwnFunction
+    scale: Literal["none", "group_std", "batch_std", "group_mean"] | OwnFunction
     ddof: Literal[0, 1]
     eps: NonNegative
 
@@ -157,7 +167,7 @@ class GroupSizeConfig:
 class ClipConfig:
     """The ratio that is clipped, and its range: it is held in [1 - low, 1 + high]."""
 
-    kind: Literal["token", "sequence", "cispo"]
+    kind: Literal["token", "sequence", "cispo", "none"]
     low: NonNegative
     high: NonNegative
     dual: Annotated[float, Field(gt=1)] | None
@@ -264,6 +274,7 @@ class RunConfig:
     model: ModelConfig
     data: DataConfig
     prompt: PromptConfig
+    samples: SamplesConfig
     reward: RewardConfig
     advantage: AdvantageConfig
     loss_norm: LossNormConfig

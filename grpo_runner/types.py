@@ -12,11 +12,13 @@ class Question:
     """One question with its gold answer. `id` is unique in its data set and stable between runs.
 
     gold: a text, or a tuple of texts where the row has several (Policy.several_golds says how they count).
+    solution: the data's own worked answer, where it was asked for.
     """
 
     id: str
     text: str
     gold: str | tuple[str, ...]
+    solution: str | None = None
 
     @property
     def golds(self) -> tuple[str, ...]:
@@ -38,7 +40,8 @@ class Completion:
     token_ids: the T sampled ids, with the EOS that ended it (the EOS is part of the action, so it is trained on).
     text: decoded without special tokens. logprobs: T log-probabilities of the sampled tokens under the policy that
     sampled them, at the sampling temperature and over the full vocabulary (before top-p/top-k). entropy: mean over the
-    tokens of that policy's entropy, in nats; None where an engine cannot tell.
+    tokens of that policy's entropy, in nats; None where an engine cannot tell. Of an answer that no policy sampled, such
+    as a worked solution, logprobs is empty.
     """
 
     token_ids: tuple[int, ...]

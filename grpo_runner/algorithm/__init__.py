@@ -5,6 +5,7 @@ Axis suffixes: Q questions, G group size, N = Q·G rows (or the rows of one opti
 
 from .advantages import BASELINES, SCALES, advantages, std, zero_variance
 from .importance import IMPORTANCE, importance_weights
+from .kept import kept
 from .kl import ESTIMATORS, kl_slope, reward_penalty
 from .loss_norm import LOSS_NORMS, loss_norm
 from .own import plug_in
@@ -29,6 +30,7 @@ __all__ = [
     "clipped_surrogate",
     "concentration",
     "importance_weights",
+    "kept",
     "kl_slope",
     "loss_norm",
     "plug_in",

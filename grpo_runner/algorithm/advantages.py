@@ -65,6 +65,15 @@ def batch_std(rewards_QG: Tensor, ddof: int, eps: float) -> Tensor:
     return group_std(rewards_QG.reshape(1, -1), ddof, eps)
 
 
+def mean_scale(rewards_QG: Tensor, ddof: int, eps: float) -> Tensor:
+    """(Q, 1) mean of the group plus eps (MaxRL, 2026: with rewards of 0 and 1 a right answer's advantage is (1-p)/p).
+
+    Infinite where there is no variance or the mean is not above 0, so that the group weighs 0.
+    """
+    mean_Q1 = rewards_QG.nanmean(dim=1, keepdim=True) + eps
+    return mean_Q1.masked_fill(zero_variance(rewards_QG)[:, None] | ~(mean_Q1 > 0), torch.inf)
+
+
 def std(rewards_QG: Tensor, ddof: int) -> Tensor:
     """(Q, 1) standard deviation, NaN left out, in two passes: E[x²] - E[x]² would leave rounding residue."""
     deviations_QG = rewards_QG - rewards_QG.nanmean(dim=1, keepdim=True)
@@ -85,6 +94,7 @@ SCALES: dict[str, Callable[[Tensor, int, float], Tensor]] = {
     "none": no_scale,
     "group_std": group_std,
     "batch_std": batch_std,
+    "group_mean": mean_scale,
 }
 
 

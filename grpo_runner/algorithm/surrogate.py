@@ -1,4 +1,4 @@
-"""What is maximised, per token, by the kind of ratio: PPO's token ratio, GSPO's sequence ratio, CISPO's weight.
+"""What is maximised, per token, by the kind of ratio: PPO's token ratio, GSPO's sequence ratio, CISPO's weight, or none.
 
 `weights_NT` is advantage × loss norm throughout; a loss norm is never negative, so that a minimum picks the same
 branch as with the advantage alone. At π = π_old each has the gradient Σ w · ∇log π of a response: the policy gradient
@@ -80,10 +80,20 @@ def cispo(logprobs_NT: Tensor, old_NT: Tensor, weights_NT: Tensor, mask_NT: Tens
     return Surrogate(held_NT * weights_NT * logprobs_NT, ratio_NT, (held_NT != ratio_NT.detach()) & (weights_NT != 0))
 
 
+def none(logprobs_NT: Tensor, old_NT: Tensor, weights_NT: Tensor, mask_NT: Tensor, clip: Range) -> Surrogate:
+    """w · log π: no ratio and no clip, as in SFT, RFT and REINFORCE (DeepSeekMath A.1, eq. 5).
+
+    The ratio is told all the same: how far the policy has moved since the rollout.
+    """
+    nowhere_NT = torch.zeros_like(weights_NT, dtype=torch.bool)
+    return Surrogate(weights_NT * logprobs_NT, token_ratio(logprobs_NT.detach(), old_NT), nowhere_NT)
+
+
 SURROGATES: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor, Range], Surrogate]] = {
     "token": token,
     "sequence": sequence,
     "cispo": cispo,
+    "none": none,
 }
 
 

@@ -79,5 +79,10 @@ def questions(split: Split, seed: int, count: int) -> tuple[Question, ...]:
                 text += f"{step:+d}"
             text += "=?"
             if len(found) < count and text not in found and split_of(text) == split:
-                found[text] = Question(id=f"arithmetic/{text.removesuffix('=?')}", text=text, gold=str(value))
+                found[text] = Question(
+                    id=f"arithmetic/{text.removesuffix('=?')}",
+                    text=text,
+                    gold=str(value),
+                    solution=worked_solution(text),
+                )
     return tuple(found.values())

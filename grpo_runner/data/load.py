@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -18,6 +19,7 @@ from .golds import Gold, Placed
 
 Make = Callable[[Literal["train", "eval"], int, int], tuple[Question, ...]]
 Unreadable = Callable[[str], str | None]
+_CALCULATOR = re.compile(r"<<[^<>]*>>")
 _MEND = "Mend them, remove the rows, or leave them out with data.unreadable_gold=drop."
 # data.kind -> questions(split, seed, count) of an embedded generator; "table" reads a file or the hub
 GENERATORS: Mapping[str, Make] = {"arithmetic": arithmetic.questions, "countdown": countdown.questions}
@@ -37,10 +39,14 @@ class DataSets:
     digest: str
 
 
-def load(config: DataConfig, seed: int, unreadable: Unreadable, evaluated: bool = True) -> DataSets:
+def load(
+    config: DataConfig, seed: int, unreadable: Unreadable, evaluated: bool = True, solved: bool = False
+) -> DataSets:
     """Read or make both sets, and check every gold answer that the run will use.
 
     evaluated: whether data.eval is wanted at all; without it, `eval` of a table is empty and its key not read.
+
+    solved: whether the training questions need a worked solution (data.solution_column; a generator's own).
 
     unreadable: why a gold answer cannot be read by the checker, None when it can (`reward.unreadable`).
     The training rows are those of `levels` with at most `max_question_characters`. Sizes of a table: `train_size` of
@@ -51,17 +57,29 @@ def load(config: DataConfig, seed: int, unreadable: Unreadable, evaluated: bool 
     """
     if config.kind in GENERATORS:
         made, made_eval = _made(config, GENERATORS[config.kind], seed)
+        if solved and any(question.solution is None for question in made):
+            raise InputError(
+                f"samples=solutions: data.kind={config.kind} makes no worked solutions. Allowed: arithmetic, or a table."
+            )
         return DataSets(made, made_eval, (), digest(made))
     notes: list[str] = []
     cached = cache(unreadable)  # golds repeat, and a symbolic one is slow to parse
     drop = config.unreadable_gold == "drop"
     columns = _columns(config, config.train, "data.train", drop=drop)
-    rows = _rows(columns, {config.level_column: "data.level_column"} if config.levels else {})
+    more = {config.level_column: "data.level_column"} if config.levels else {}
+    if solved:
+        more |= {_solutions(config): "data.solution_column"}
+    rows = _rows(columns, more)
     if config.levels:
         rows = filters.by_level(rows, config.level_column, config.levels, notes)
     if config.max_question_characters is not None:
         rows = filters.by_length(rows, columns.question, config.max_question_characters, notes)
     train = _questions(rows, columns)
+    if solved:
+        train = [
+            _solved(place, question, row.cells[_solutions(config)])
+            for (place, question), row in zip(train, rows, strict=True)
+        ]
     if drop:  # before the size is taken, so that it counts rows that can be used
         train = golds.readable(train, "data.train", cached, notes)
     train = _subset(train, config.train_size, seed)
@@ -180,6 +198,23 @@ def _questions(rows: Sequence[table.Row], columns: _Columns) -> list[Placed]:
             + (", or leave them out with data.unreadable_gold=drop." if columns.key.startswith("data.") else ".")
         )
     return placed
+
+
+def _solutions(config: DataConfig) -> str:
+    if config.solution_column is None:
+        raise InputError(
+            "samples=solutions needs worked solutions, and data.solution_column is null.\n"
+            "Allowed: the column that has them, such as data.solution_column=solution, or data=arithmetic."
+        )
+    return config.solution_column
+
+
+def _solved(place: str, question: Question, cell: Any) -> Placed:
+    """With its solution, without the calculator's marks of GSM8K (<<48/2=24>>), which are no part of the text."""
+    if not isinstance(cell, str) or not cell.strip():
+        raise InputError(f"{place}: the worked solution (data.solution_column) is empty or not text.")
+    golds.check_utf8(f"{place}: the worked solution (data.solution_column)", cell)
+    return place, replace(question, solution=_CALCULATOR.sub("", cell).strip())
 
 
 def _made(config: DataConfig, make: Make, seed: int) -> tuple[tuple[Question, ...], tuple[Question, ...]]:

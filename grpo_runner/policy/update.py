@@ -33,7 +33,8 @@ class Update:
     kl, ratio_mean, clip_fraction, importance_mean, importance_capped, mismatch: means over the tokens of all
     optimizer steps; where neither KL nor entropy is in the loss, only tokens that carry weight are computed, and the
     means are over those. mismatch: |log π_old - log μ|, between the trainer's and the engine's log-probability of the
-    same token, None with dropout, which alone would be seen. kl_N: of each row, (N,), NaN where it was not computed.
+    same token, None with dropout, which alone would be seen, and for
+    answers that were not sampled in this step. kl_N: of each row, (N,), NaN where it was not computed.
     ratio_max: the largest ratio of any of these tokens.
     grad_norm: mean over the optimizer steps that were made, before clipping. updates: optimizer steps made. tokens:
     where they were asked for.
@@ -154,7 +155,9 @@ class Trainer:
             clip_fraction=tally.mean("clipped"),
             importance_mean=tally.mean("importance") if self.config.rollout.importance != "none" else None,
             importance_capped=tally.mean("capped") if self.config.rollout.importance != "none" else None,
-            mismatch=tally.mean("mismatch") if not self._drops_out() else None,
+            mismatch=tally.mean("mismatch")
+            if not self._drops_out() and self.config.samples.source == "policy"
+            else None,
             grad_norm=sum(norms) / len(norms) if norms else None,
             lr=rate,
             updates=len(norms),

@@ -58,7 +58,13 @@ def build(
     plug_in(config.advantage, config.loss_norm)
     reward_of = compose.build(config.reward, config.max_new_tokens)
     measured = config.evaluation.every > 0
-    sets = data.load(config.data, config.seed, unreadable, evaluated=measured and not config.evaluation.sets)
+    sets = data.load(
+        config.data,
+        config.seed,
+        unreadable,
+        evaluated=measured and not config.evaluation.sets,
+        solved=config.samples.source == "solutions",
+    )
     ranks.by_first(lambda: RunFolder(config).check_data(sets), "data")
     order.check_size(len(sets.train), config.questions_per_step, config.data.small_set)
     tokenizer = load_tokenizer(config.model)
@@ -107,6 +113,7 @@ def build(
         tracker=tracker,
         checkpoints=checkpoints,
         pieces=partial(token_texts, tokenizer),
+        encode=partial(_answer_ids, tokenizer),
         ranks=ranks,
         sampler=sampler,
     )
@@ -125,6 +132,12 @@ def build(
         partial(save_model, model, tokenizer, folder, config),
         sets,
     )
+
+
+def _answer_ids(tokenizer: Any, text: str) -> tuple[int, ...]:
+    """The tokens of an answer, without a BOS and with the EOS."""
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    return (*ids, *([] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]))
 
 
 def restore(checkpoints: Checkpoints, trainer: Trainer, say: Callable[[str], None]) -> tuple[int, Mapping[str, Tensor]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from ..algorithm import zero_variance
+from ..algorithm import kept, zero_variance
 from ..data import order
 from ..errors import InputError
 from ..rollout import Sampling, check_finite
@@ -32,8 +32,20 @@ class Rollout:
     refills: int = 0
 
     def rewards_QG(self, config: RunConfig) -> Tensor:
-        """(Q, G) float64; NaN for a response that is excluded by itself: without a reward, or masked as truncated."""
+        """(Q, G) float64; NaN for a response that is excluded by itself: without a reward, masked as
+        truncated, or not among what `samples` keeps.
+        """
         masked = config.reward.truncated == "mask"
+        samples = config.samples
+        answers = [[answer.token_ids for answer in group.completions] for group in self.groups]
+        return kept(self._earned(masked), self.correct_QG, answers, samples.keep, samples.per_question)
+
+    @property
+    def correct_QG(self) -> Tensor:
+        """(Q, G) bool, the checker's word."""
+        return torch.tensor([[verdict.correct for verdict in row] for row in self.verdicts])
+
+    def _earned(self, masked: bool) -> Tensor:
         return torch.tensor(
             [
                 [
@@ -57,7 +69,7 @@ def collect(run: Parts, step: int) -> tuple[Rollout, Tensor]:
     config = run.config
     chosen = order.batch(len(run.questions), step, config.questions_per_step, config.seed, config.data.short_batch)
     made = Rollout()
-    _sample(run, made, chosen, step)
+    sample(run, made, chosen, step)
     rewards_QG = made.rewards_QG(config)
     if not config.rollout.dynamic_sampling:
         return made, rewards_QG
@@ -68,7 +80,7 @@ def collect(run: Parts, step: int) -> tuple[Rollout, Tensor]:
         if missing == 0 or not others or made.refills == config.rollout.dynamic_sampling:
             break
         made.refills += 1
-        _sample(run, made, others[:missing], step)
+        sample(run, made, others[:missing], step)
         others = others[missing:]
         rewards_QG = made.rewards_QG(config)
     if missing and config.rollout.when_short == "error":
@@ -81,12 +93,12 @@ def collect(run: Parts, step: int) -> tuple[Rollout, Tensor]:
     return made, rewards_QG.masked_fill(~differ_Q[:, None], torch.nan)
 
 
-def _sample(run: Parts, made: Rollout, chosen: Sequence[int], step: int) -> None:
+def sample(run: Parts, made: Rollout, chosen: Sequence[int], step: int, purpose: str = "rollout") -> None:
     """Add the groups of these questions, each process its share of them. Each round has draws of its own."""
     start = time.perf_counter()
     own = run.ranks.share(len(chosen))
     questions, prompts = [run.questions[chosen[i]] for i in own], [run.prompts[chosen[i]] for i in own]
-    size, sampling = run.config.group_size.value, _sampling(run.config, step, made.refills, own.start)
+    size, sampling = run.config.group_size.value, _sampling(run.config, step, made.refills, own.start, purpose)
     groups = run.engine.sample(questions, prompts, size, sampling) if own else []
     made_of = [(group.question, group.prompt_ids, len(group.completions)) for group in groups]
     if made_of != [(question, prompt, size) for question, prompt in zip(questions, prompts, strict=True)]:
@@ -103,7 +115,7 @@ def _sample(run: Parts, made: Rollout, chosen: Sequence[int], step: int) -> None
     made.seconds["time/reward_s"] += time.perf_counter() - between
 
 
-def _sampling(config: RunConfig, step: int, refill: int, first_slot: int) -> Sampling:
+def _sampling(config: RunConfig, step: int, refill: int, first_slot: int, purpose: str) -> Sampling:
     """How training samples at a step."""
     return Sampling(
         temperature=config.temperature,
@@ -112,7 +124,7 @@ def _sampling(config: RunConfig, step: int, refill: int, first_slot: int) -> Sam
         max_new_tokens=config.max_new_tokens,
         stop=config.prompt.stop,
         seed=config.seed,
-        purpose="rollout" if refill == 0 else f"rollout, refill {refill}",
+        purpose=purpose if refill == 0 else f"{purpose}, refill {refill}",
         step=step,
         first_slot=first_slot,
     )

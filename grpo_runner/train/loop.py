@@ -9,7 +9,7 @@ from ..algorithm import advantages, token_weights
 from ..objectives import budget_of
 from ..policy.batch import Batch, minibatches
 from ..tracking.local import wants_completions
-from .ahead import Ahead
+from .fixed import answers_of
 from .metrics import Step, step_completions, step_metrics, step_questions
 from .parts import Parts
 from .probing import probe_step
@@ -22,7 +22,7 @@ def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
     config, size, trainer = run.config, run.config.group_size.value, run.trainer
     advantage, norm, optim = config.advantage, config.loss_norm, config.optim
     budget = budget_of(config)
-    ahead = Ahead(run)
+    ahead = answers_of(run, start)
     for step in range(start, config.steps):
         ahead.join()
         if config.evaluation.every and step % config.evaluation.every == 0:

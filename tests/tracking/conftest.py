@@ -27,11 +27,12 @@ _TABLE = schema.SourceConfig(
 BASE = schema.RunConfig(
     model=schema.ModelConfig(path="embedded", revision=None, gradient_checkpointing=False, quantize="none", attn_implementation="auto"),
     data=schema.DataConfig(
-        kind="arithmetic", train=_TABLE, eval=_TABLE, question_column="q", answer_column="a", answer_pattern=None, unreadable_gold="error",
+        kind="arithmetic", train=_TABLE, eval=_TABLE, question_column="q", answer_column="a", answer_pattern=None, solution_column=None, unreadable_gold="error",
         levels=(), level_column="level", max_question_characters=None,
         train_size=None, eval_size=None, short_batch="wrap", small_set="wrap", max_prompt_tokens=64, long_prompt="drop",
     ),
     prompt=schema.PromptConfig(template="{{question}}", system=None, chat=False, stop=()),
+    samples=schema.SamplesConfig(source="policy", keep="all", per_question=None),
     reward=schema.RewardConfig(
         parts={"correct": 1.0}, function=None, extract="box", boxes="unhedged", equality="value", units="optional",
         percent="sign_optional", decimal_tolerance=1e-4, rounded_golds=True, numeric_tolerance=0.0, letters="with_text",
