@@ -58,7 +58,8 @@ def _group_of_one(config: RunConfig) -> Iterator[str]:
 
 def _ddof(config: RunConfig) -> Iterator[str]:
     if config.advantage.scale in ("none", "group_mean") and config.advantage.ddof:
-        yield f"advantage.ddof changes nothing with advantage.scale={config.advantage.scale}: nothing is divided by a std. Leave it out."
+        scale = config.advantage.scale
+        yield f"advantage.ddof changes nothing with advantage.scale={scale}: nothing is divided by a std. Leave it out."
 
 
 def _eps(config: RunConfig) -> Iterator[str]:
@@ -82,20 +83,23 @@ def _samples(config: RunConfig) -> Iterator[str]:
     if source == "solutions" and (config.advantage.baseline, config.advantage.scale) != ("none", "none"):
         yield "samples=solutions: every coefficient is 1, with nothing to compare. Allowed: advantage=reinforce."
     if config.clip.kind != "none":
-        yield f"samples={source} with clip.kind={config.clip.kind}: answers of another policy have no π_old. Allowed: clip=none."
+        yield (
+            f"samples={source} with clip.kind={config.clip.kind}: answers of another policy have no π_old. "
+            "Allowed: clip=none."
+        )
     for key, asked in {
         "rollout.ahead": config.rollout.ahead,
         "rollout.dynamic_sampling": config.rollout.dynamic_sampling > 0,
         "rollout.importance": config.rollout.importance != "none",
     }.items():
         if asked:
-            yield f"{key} changes nothing with samples={source}: its answers are not sampled in the steps. Leave it out."
+            yield f"{key} changes nothing with samples={source}: no answers are sampled in the steps. Leave it out."
 
 
 def _no_clip(config: RunConfig) -> Iterator[str]:
     clip = config.clip
     if clip.kind == "none" and (clip.low, clip.high, clip.dual) != (0.0, 0.0, None):
-        yield "clip.low, clip.high and clip.dual change nothing with clip.kind=none. Allowed: clip=none, which sets all."
+        yield "clip.low, clip.high and clip.dual change nothing with clip.kind=none. Allowed: clip=none, which sets them."
 
 
 def _solution_column(config: RunConfig) -> Iterator[str]:

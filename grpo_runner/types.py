@@ -40,8 +40,8 @@ class Completion:
     token_ids: the T sampled ids, with the EOS that ended it (the EOS is part of the action, so it is trained on).
     text: decoded without special tokens. logprobs: T log-probabilities of the sampled tokens under the policy that
     sampled them, at the sampling temperature and over the full vocabulary (before top-p/top-k). entropy: mean over the
-    tokens of that policy's entropy, in nats; None where an engine cannot tell. Of an answer that no policy sampled, such
-    as a worked solution, logprobs is empty.
+    tokens of that policy's entropy, in nats; None where an engine cannot tell. Of an answer that no policy
+    sampled, such as a worked solution, logprobs is empty.
     """
 
     token_ids: tuple[int, ...]

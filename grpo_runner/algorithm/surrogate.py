@@ -1,4 +1,4 @@
-"""What is maximised, per token, by the kind of ratio: PPO's token ratio, GSPO's sequence ratio, CISPO's weight, or none.
+"""What is maximised, per token, by the kind of ratio: PPO's token ratio, GSPO's sequence ratio, CISPO's, or none.
 
 `weights_NT` is advantage × loss norm throughout; a loss norm is never negative, so that a minimum picks the same
 branch as with the advantage alone. At π = π_old each has the gradient Σ w · ∇log π of a response: the policy gradient

@@ -59,7 +59,7 @@ def load(
         made, made_eval = _made(config, GENERATORS[config.kind], seed)
         if solved and any(question.solution is None for question in made):
             raise InputError(
-                f"samples=solutions: data.kind={config.kind} makes no worked solutions. Allowed: arithmetic, or a table."
+                f"samples=solutions: data.kind={config.kind} makes no solutions. Allowed: data=arithmetic, or a table."
             )
         return DataSets(made, made_eval, (), digest(made))
     notes: list[str] = []

@@ -22,8 +22,9 @@ QUESTIONS = 32  # sampled at a time
 
 
 class Fixed:
-    """Gives each step the answers to its questions; stands where `Ahead` stands. Questions of which nothing is kept are
-    never taken, and the others come up once an epoch, in an order of the seed's.
+    """Gives each step the answers to its questions; stands where `Ahead` stands.
+
+    Questions of which nothing is kept are never taken; the others come up once an epoch, in an order of the seed's.
     """
 
     sampler: Mapping[str, Tensor] = {}
@@ -34,7 +35,7 @@ class Fixed:
         self.usable = (~self.rewards_QG.isnan()).any(dim=1).nonzero().squeeze(1).tolist()
         if not self.usable:
             raise InputError(
-                f"samples.source={config.samples.source}: none of the answers to {len(made.groups)} questions is kept.\n"
+                f"samples.source={config.samples.source}: no answer to {len(made.groups)} questions is kept.\n"
                 "Allowed: more answers (group_size), other questions, or samples.keep=all."
             )
         order.check_size(len(self.usable), config.questions_per_step, config.data.small_set)
@@ -83,7 +84,7 @@ def answers_of(run: Parts, start: int) -> Ahead | Fixed:
 
 
 def _solutions(run: Parts) -> Rollout:
-    """One answer a question, with the reward 1: its coefficient in DeepSeekMath eq. 7. The checker's word is a figure."""
+    """One answer a question, with the reward 1: its coefficient in DeepSeekMath eq. 7."""
     groups = []
     for question, prompt in zip(run.questions, run.prompts, strict=True):
         assert question.solution is not None

@@ -39,7 +39,7 @@ CORE = {
 
 @cache
 def text(name: str) -> str:
-    return (FOLDER / f"{name}.yaml").read_text()
+    return (FOLDER / f"{name}.yaml" if "/" not in name else find() / f"{name.lstrip('/')}.yaml").read_text()
 
 
 @cache
