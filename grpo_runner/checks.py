@@ -99,7 +99,7 @@ def _samples(config: RunConfig) -> Iterator[str]:
 def _no_clip(config: RunConfig) -> Iterator[str]:
     clip = config.clip
     if clip.kind == "none" and (clip.low, clip.high, clip.dual) != (0.0, 0.0, None):
-        yield "clip.low, clip.high and clip.dual change nothing with clip.kind=none. Allowed: clip=none, which sets them."
+        yield "clip.low, clip.high, clip.dual change nothing with clip.kind=none. Allowed: clip=none, which sets them."
 
 
 def _solution_column(config: RunConfig) -> Iterator[str]:

@@ -31,6 +31,7 @@ LATER: dict[str, Any] = {
     "data.eval.revision": None,
     "data.eval.question_column": None,
     "data.eval.answer_column": None,
+    "advantage.credit": "outcome",
     "beta.placement": "loss",
     "beta.reference": "initial",
     "beta.refresh_every": 0,

@@ -90,7 +90,7 @@ class SamplesConfig:
     """Whose answers are trained on, and which of them: the data source of DeepSeekMath's appendix A.1."""
 
     source: Literal["policy", "base", "solutions"]
-    keep: Literal["all", "right"]
+    keep: Literal["all", "right", "pairs"]
     per_question: Count | None
 
 
@@ -129,8 +129,9 @@ class RewardConfig:
 
 @dataclass(frozen=True, config=_STRICT)
 class AdvantageConfig:
-    """Baseline and scale of the centred reward, each its own switch."""
+    """Baseline and scale of the centred reward, each its own switch, and which tokens are credited with it."""
 
+    credit: Literal["outcome", "process", "gae", "pairs"]
     baseline: Literal["group_mean", "leave_one_out", "batch_mean", "none"] | OwnFunction
     scale: Literal["none", "group_std", "batch_std", "group_mean"] | OwnFunction
     ddof: Literal[0, 1]
@@ -151,7 +152,7 @@ class BetaConfig:
 
     value: NonNegative
     estimator: Literal["k1", "k2", "k3"]
-    placement: Literal["loss", "reward"]
+    placement: Literal["loss", "reward", "preference"]
     reference: Text
     refresh_every: Natural
 

@@ -39,8 +39,8 @@ ESTIMATORS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"k1": k1, "k2": k2,
 
 
 def reward_penalty(logprobs_NT: Tensor, reference_NT: Tensor, mask_NT: Tensor, estimator: str) -> Tensor:
-    """(N,) the estimate summed over the tokens of each response; β times this comes off the response's reward."""
-    return (ESTIMATORS[estimator](logprobs_NT, reference_NT) * mask_NT).sum(dim=1)
+    """(N, T) the estimate of each token, 0 outside the mask; β times its sum comes off the response's reward."""
+    return ESTIMATORS[estimator](logprobs_NT, reference_NT) * mask_NT
 
 
 def kl_slope(logprobs: Tensor, reference: Tensor, estimator: str) -> Tensor:

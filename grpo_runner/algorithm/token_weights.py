@@ -26,6 +26,7 @@ def token_weights(
 ) -> tuple[Tensor, Tensor]:
     """(weights_NT, norm_NT), both float64 and 0 outside the mask: weights = advantage × norm.
 
+    advantages_N: of each row, (N,), or of each token, (N, T), where tokens of an answer are credited differently.
     `mask_NT` is False throughout for a response that is excluded from the loss; `groups_N` is the group of each row.
     `minibatches` are the row indices of each optimizer step. The norm is taken over the optimizer batch that a row
     belongs to: where a rollout is cut into 8 optimizer steps, N of the mean over responses is the eighth. When several
@@ -34,7 +35,8 @@ def token_weights(
     norm_NT = torch.zeros(mask_NT.shape, dtype=torch.float64)
     for rows in minibatches:
         norm_NT[rows] = loss_norm(mask_NT[rows], groups_N[rows], kind, budget)
-    return advantages_N.double()[:, None] * norm_NT, norm_NT
+    advantages_NT = advantages_N if advantages_N.ndim == 2 else advantages_N[:, None]
+    return advantages_NT.double() * norm_NT, norm_NT
 
 
 def weigh(rewards_QG: Tensor, mask_NT: Tensor, minibatches: Sequence[Tensor], objective: Objective) -> Weighed:

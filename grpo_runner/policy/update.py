@@ -165,18 +165,18 @@ class Trainer:
         )
 
     def penalty(self, batch: Batch, included_N: Tensor, step: int) -> Tensor | None:
-        """(N,) the KL estimate summed over each response's tokens, where `beta.placement` puts it into the reward.
+        """(N, T) the KL estimate of each token, 0 outside the mask, where it is not in the loss (`beta.placement`).
 
-        None where it does not; NaN for rows that are not included, which are not computed.
+        None where it is; NaN for rows that are not included, which are not computed.
         """
-        if self.reference is None or self.config.beta.placement != "reward":
+        if self.reference is None or self.config.beta.placement == "loss":
             return None
         rows = included_N.nonzero().squeeze(1)
         policy_NT, reference_NT = self._scores(batch, rows, None), self._scores(batch, rows, self.reference)
-        found_N = reward_penalty(policy_NT, reference_NT, batch.mask_NT, self.config.beta.estimator)
-        if broken := [row for row in rows.tolist() if not math.isfinite(found_N[row])]:
+        found_NT = reward_penalty(policy_NT, reference_NT, batch.mask_NT, self.config.beta.estimator)
+        if broken := [row for row in rows.tolist() if not math.isfinite(found_NT[row].sum())]:
             raise _non_finite("KL penalty", batch, torch.tensor(broken), step)
-        return found_N.masked_fill(~included_N, torch.nan)
+        return found_NT.masked_fill(~included_N[:, None], torch.nan)
 
     def refresh_reference(self, step: int) -> None:
         """Every `beta.refresh_every` steps, the reference becomes the policy as it stands."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ..algorithm import advantages, token_weights
+from ..algorithm import token_weights
 from ..objectives import budget_of
 from ..policy.batch import Batch, minibatches
 from ..tracking.local import wants_completions
+from .credit import CREDITS, Given
 from .fixed import answers_of
 from .metrics import Step, step_completions, step_metrics, step_questions
 from .parts import Parts
@@ -20,7 +21,7 @@ def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
     if start < run.config.steps and stop_asked():  # by a rule that holds at the step before
         return start
     config, size, trainer = run.config, run.config.group_size.value, run.trainer
-    advantage, norm, optim = config.advantage, config.loss_norm, config.optim
+    credit, norm, optim = CREDITS[config.advantage.credit], config.loss_norm, config.optim
     budget = budget_of(config)
     ahead = answers_of(run, start)
     for step in range(start, config.steps):
@@ -31,23 +32,19 @@ def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
         began = time.perf_counter()
         rollout, rewards_QG = ahead.take(step)  # NaN where a response is excluded
         batch, included_N = Batch.of(rollout.groups), ~rewards_QG.flatten().isnan()
-        penalty_N = trainer.penalty(batch, included_N, step)
-        if penalty_N is not None:  # KL in the reward
-            rewards_QG = rewards_QG - config.beta.value * penalty_N.view_as(rewards_QG)
-        advantages_QG = advantages(rewards_QG, advantage.baseline, advantage.scale, advantage.ddof, advantage.eps)
         mask_NT = batch.mask_NT & included_N[:, None]
+        penalty_NT = trainer.penalty(batch, included_N, step)
+        credited = credit(run, Given(step, rollout, batch, rewards_QG, mask_NT, penalty_NT))
         parts = minibatches(included_N, size, optim.updates_per_rollout, optim.minibatch, config.seed, step)
-        weights_NT, norm_NT = token_weights(advantages_QG.flatten(), mask_NT, batch.groups_N, parts, norm.kind, budget)
-        probed = probe_step(run, step, rollout, batch, rewards_QG, mask_NT, parts)
+        weights_NT, norm_NT = token_weights(credited.advantages_NT, mask_NT, batch.groups_N, parts, norm.kind, budget)
+        probed = probe_step(run, step, rollout, batch, credited.rewards_QG, mask_NT, parts)
         record, ready = wants_completions(config, step), time.perf_counter()
         ahead.begin(step + 1)
         update = trainer.update(batch, parts, weights_NT, norm_NT, step, record)
         now = time.perf_counter()
         times = {"time/step_s": now - began, **rollout.seconds, "time/update_s": now - ready}
 
-        made = Step(
-            config, step, rollout, rewards_QG, advantages_QG, batch, mask_NT, parts, weights_NT, penalty_N, update
-        )
+        made = Step(config, step, rollout, credited, batch, mask_NT, parts, weights_NT, update)
         run.tracker.questions(step, step_questions(made))
         if record:
             run.tracker.completions(step, step_completions(made, run.pieces))

@@ -16,6 +16,7 @@ from ..policy.update import Update
 from ..schema import RunConfig
 from ..types import Status
 from .collect import Rollout
+from .credit import Credited
 
 Row = dict[str, float | int | str | None]
 
@@ -24,21 +25,37 @@ Row = dict[str, float | int | str | None]
 class Step:
     """All that one step made: Q groups with their verdicts and rewards, and what trained.
 
-    rewards_QG: as they trained, a KL penalty included; NaN where a response is excluded. mask_NT: of the loss, False
-    throughout for those. minibatches: rows of each optimizer step. penalty_N: the KL in the reward, per response.
+    mask_NT: of the loss, False throughout for a response that is excluded. minibatches: rows of each optimizer step.
     """
 
     config: RunConfig
     number: int
     rollout: Rollout
-    rewards_QG: Tensor
-    advantages_QG: Tensor
+    credited: Credited
     batch: Batch
     mask_NT: Tensor
     minibatches: Sequence[Tensor]
     weights_NT: Tensor
-    penalty_N: Tensor | None
     update: Update
+
+    @property
+    def rewards_QG(self) -> Tensor:
+        """(Q, G) as they trained, a KL penalty taken off; NaN where a response is excluded."""
+        return self.credited.rewards_QG
+
+    @property
+    def penalty_N(self) -> Tensor | None:
+        """(N,) the KL in the reward, of each response; None without one."""
+        return self.credited.penalty_N
+
+    @cached_property
+    def advantages_QG(self) -> Tensor:
+        """(Q, G) of each answer: its tokens' mean where they are credited differently; 0 for an excluded one."""
+        made_NT = self.credited.advantages_NT
+        if made_NT.shape[1] == 1:
+            return made_NT.view(self.rewards_QG.shape)
+        made_N = (made_NT * self.mask_NT).sum(dim=1) / self.mask_NT.sum(dim=1).clamp(min=1)
+        return made_N.view(self.rewards_QG.shape)
 
     @property
     def included_QG(self) -> Tensor:
@@ -119,6 +136,7 @@ def step_metrics(made: Step) -> dict[str, float | None]:
         "unscored": sum(reward.total is None for reward in scored),
         "excluded": int((~made.included_QG).sum()),
         **_dynamic(made),
+        **made.credited.metrics,
         "kl": _kl(made),
         # over tokens, so that long answers count by their length, as in the loss under token_mean
         "entropy": sum(e * n for e, n in entropies) / sum(n for _, n in entropies) if entropies else None,

@@ -36,10 +36,10 @@ def test_the_penalty_is_summed_over_the_tokens_of_the_mask():
     logprobs = torch.tensor([[-1.0, -2.0, 9.0], [-0.5, 9.0, 9.0]], dtype=torch.float64)
     reference = torch.tensor([[-2.0, -1.5, 0.0], [-1.5, 0.0, 0.0]], dtype=torch.float64)
     mask = torch.tensor([[True, True, False], [True, False, False]])
-    assert reward_penalty(logprobs, reference, mask, "k1").tolist() == pytest.approx([1.0 - 0.5, 1.0])
-    assert reward_penalty(logprobs, reference, mask, "k2").tolist() == pytest.approx([0.5 + 0.125, 0.5])
+    assert reward_penalty(logprobs, reference, mask, "k1").sum(dim=1).tolist() == pytest.approx([1.0 - 0.5, 1.0])
+    assert reward_penalty(logprobs, reference, mask, "k2").sum(dim=1).tolist() == pytest.approx([0.5 + 0.125, 0.5])
     expected = [math.exp(-1) + (math.exp(0.5) - 1.5), math.exp(-1)]
-    assert reward_penalty(logprobs, reference, mask, "k3").tolist() == pytest.approx(expected)
+    assert reward_penalty(logprobs, reference, mask, "k3").sum(dim=1).tolist() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("name", list(ESTIMATORS))

@@ -65,7 +65,7 @@ def step_zero_kl(config):
     trainer = Trainer(as_started(config), 0, config, CPU, autocast=False)
     in_reward = Trainer(trainer.model, 0, changed(config, beta__placement="reward"), CPU, autocast=False)
     penalty = in_reward.penalty(batch, EVERYTHING, 0)
-    return one_update(trainer, batch).kl, penalty
+    return one_update(trainer, batch).kl, penalty.sum(dim=1)
 
 
 def one_update(trainer, batch=None, step=0):
@@ -129,7 +129,7 @@ def test_the_penalty_in_the_reward_is_the_sum_of_k_over_each_response():
     policy, batch = adapted(), Batch.of(random_groups(2, 4))
     included = EVERYTHING.clone()
     included[5] = False
-    found = Trainer(policy, 0, config, CPU, autocast=False).penalty(batch, included, 0)
+    found = Trainer(policy, 0, config, CPU, autocast=False).penalty(batch, included, 0).sum(dim=1)
     base = tiny_llama(0)
     for row in range(8):
         ids = torch.cat([batch.prompts[row], batch.completions[row]])[None]

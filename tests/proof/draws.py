@@ -323,7 +323,7 @@ def trainer_identity(draws, seed=0):
         rewards_QG, mask_NT = torch.tensor(rewards), batch.mask_NT & torch.tensor(included)[:, None]
         penalty = trainer.penalty(batch, torch.tensor(included), 0)
         if penalty is not None:
-            rewards_QG = rewards_QG - beta * penalty.view(questions, size)
+            rewards_QG = rewards_QG - beta * penalty.sum(dim=1).view(questions, size)
         advantage = algorithm.advantages(rewards_QG, baseline, scale, ddof, eps).flatten()
         weights_NT, norm_NT = algorithm.token_weights(advantage, mask_NT, batch.groups_N, parts, kind_of_norm, budget)
 

@@ -101,7 +101,7 @@ def less_the_penalty(estimator, beta=BETA):
     """(3,) rewards of the three answers, with the KL estimate of each taken off."""
     _, logprobs, _ = policy()
     reference = token_logprobs(torch.tensor(REFERENCE, dtype=torch.float64))
-    return REWARDS - beta * algorithm.reward_penalty(logprobs.detach(), reference, MASK, estimator)
+    return REWARDS - beta * algorithm.reward_penalty(logprobs.detach(), reference, MASK, estimator).sum(dim=1)
 
 
 def true_regularised_gradient():

@@ -38,7 +38,7 @@ BASE = schema.RunConfig(
         percent="sign_optional", decimal_tolerance=1e-4, rounded_golds=True, numeric_tolerance=0.0, letters="with_text",
         lists="unordered", several_golds="any", truncated="keep", overlong_buffer=None, deadline_s=1.0, workers=1
     ),
-    advantage=schema.AdvantageConfig(baseline="group_mean", scale="group_std", ddof=0, eps=0.0),
+    advantage=schema.AdvantageConfig(credit="outcome", baseline="group_mean", scale="group_std", ddof=0, eps=0.0),
     loss_norm=schema.LossNormConfig(kind="sequence_mean", divisor=None),
     beta=schema.BetaConfig(value=0.04, estimator="k3", placement="loss", reference="initial", refresh_every=0),
     group_size=schema.GroupSizeConfig(value=8),

@@ -12,6 +12,7 @@ from grpo_runner.objectives import PRESETS
 from grpo_runner.policy.batch import Batch
 from grpo_runner.policy.update import Update
 from grpo_runner.train.collect import Rollout
+from grpo_runner.train.credit import Credited
 from grpo_runner.train.metrics import Step, step_metrics, step_questions
 from grpo_runner.types import Completion, Finish, Group, Question, Reward, Status, Verdict
 from tests.helpers import changed
@@ -82,13 +83,16 @@ def step(config, made, penalty=PENALTY):
         config=config,
         number=7,
         rollout=rollout,
-        rewards_QG=torch.tensor(TRAINED, dtype=torch.float64),
-        advantages_QG=torch.zeros(2, 4, dtype=torch.float64),
+        credited=Credited(
+            advantages_NT=torch.zeros(8, 1, dtype=torch.float64),
+            rewards_QG=torch.tensor(TRAINED, dtype=torch.float64),
+            penalty_N=None if penalty is None else torch.tensor(penalty, dtype=torch.float64).flatten(),
+            metrics={},
+        ),
         batch=batch,
         mask_NT=batch.mask_NT & included_N[:, None],
         minibatches=[torch.arange(6)],
         weights_NT=torch.tensor(WEIGHTS, dtype=torch.float64).view(8, 1) * batch.mask_NT,
-        penalty_N=None if penalty is None else torch.tensor(penalty, dtype=torch.float64).flatten(),
         update=made,
     )
 

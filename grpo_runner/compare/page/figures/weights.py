@@ -88,7 +88,7 @@ def _closed_forms(size: int) -> list[dict[str, Any]]:
     p = np.linspace(0, 1, GRID)
     rows = []
     for name, (scale, formula, _) in THEORIES.items():
-        advantage = AdvantageConfig(baseline="group_mean", scale=scale, ddof=0, eps=0.0)
+        advantage = AdvantageConfig("outcome", baseline="group_mean", scale=scale, ddof=0, eps=0.0)
         curve = advantage_weight_theory(p, advantage, size)
         assert curve is not None
         rows.append(_curve_row(f"{NAMED[name].label}: {formula}", p, curve))
