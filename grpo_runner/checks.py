@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from . import credit_checks
 from .errors import InputError, nearest
 from .later import LATER
 from .objectives import NAMED
@@ -22,7 +23,7 @@ _OF_VALUES = ("units", "percent", "decimal_tolerance", "rounded_golds", "numeric
 
 def check(config: RunConfig) -> None:
     """Raise InputError for keys that contradict each other or would change nothing: one line each, five at most."""
-    faults = [fault for find in _FAULTS for fault in find(config)]
+    faults = [fault for find in (*_FAULTS, *credit_checks.FAULTS) for fault in find(config)]
     if faults:
         raise InputError("\n".join(faults[:5]))
 

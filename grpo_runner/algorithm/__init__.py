@@ -4,6 +4,7 @@ Axis suffixes: Q questions, G group size, N = Q·G rows (or the rows of one opti
 """
 
 from .advantages import BASELINES, SCALES, advantages, std, zero_variance
+from .gae import explained_variance, gae, token_rewards, value_loss
 from .importance import IMPORTANCE, importance_weights
 from .kept import kept
 from .kl import ESTIMATORS, kl_slope, reward_penalty
@@ -29,6 +30,8 @@ __all__ = [
     "advantages",
     "clipped_surrogate",
     "concentration",
+    "explained_variance",
+    "gae",
     "importance_weights",
     "kept",
     "kl_slope",
@@ -40,7 +43,9 @@ __all__ = [
     "std",
     "stop_push",
     "token_ratio",
+    "token_rewards",
     "token_weights",
+    "value_loss",
     "weigh",
     "zero_variance",
 ]

@@ -22,6 +22,7 @@ from ..evaluation import Suite, evaluate
 from ..files import disk_errors, write_atomic, write_json
 from ..method import method_name
 from ..parallel import Ranks
+from ..policy.critic import Critic
 from ..policy.models import choose_device, choose_dtype, eos_ids, load_tokenizer
 from ..policy.update import Trainer
 from ..prompts import Prompter, fit, mismatches, token_texts
@@ -80,7 +81,8 @@ def build(
     trainer = Trainer(model, tokenizer.pad_token_id, config, device, autocast, say, ranks)
     policy_file = "adapter" if config.lora.enabled else "policy"
     checkpoints = Checkpoints(folder / "checkpoints", config.checkpoint.keep, policy_file, ranks.leads)
-    start, sampler = restore(checkpoints, trainer, say)
+    critic = Critic(trainer, config) if config.critic.kind != "none" else None
+    start, sampler = restore(checkpoints, trainer, critic, say)
     if ranks.world > 1:
         ranks.check_same(
             {
@@ -109,6 +111,7 @@ def build(
         grade=grade,
         reward_of=reward_of,
         trainer=trainer,
+        critic=critic,
         evaluate=evaluate_at,
         tracker=tracker,
         checkpoints=checkpoints,
@@ -140,14 +143,16 @@ def _answer_ids(tokenizer: Any, text: str) -> tuple[int, ...]:
     return (*ids, *([] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]))
 
 
-def restore(checkpoints: Checkpoints, trainer: Trainer, say: Callable[[str], None]) -> tuple[int, Mapping[str, Tensor]]:
+def restore(
+    checkpoints: Checkpoints, trainer: Trainer, critic: Critic | None, say: Callable[[str], None]
+) -> tuple[int, Mapping[str, Tensor]]:
     """Put the newest sound checkpoint into the trainer; gives the step to make next, and what it samples from.
 
     The first of several processes looks for it. All begin from its tensors, at a fresh start too, bit by bit.
     """
     found, ranks = checkpoints.latest(say), trainer.ranks
     if found is None and ranks.world > 1:
-        found = Checkpoint(0, dict(trainer.named), {}, {}, {})
+        found = Checkpoint(0, dict(trainer.named), {}, {}, {}, critic.state() if critic else {})
     start = ranks.by_first(lambda: found.step if found else 0, "checkpoint")
     if found is None:
         return start, {}
@@ -155,6 +160,8 @@ def restore(checkpoints: Checkpoints, trainer: Trainer, say: Callable[[str], Non
         for name, value in ranks.from_first(found.policy, "policy").items():
             trainer.named[name].copy_(value)
     trainer.load_state(ranks.from_first(found.optimizer, "optimizer"))
+    if critic is not None:
+        critic.load(ranks.from_first(found.critic, "critic"))
     reference = ranks.from_first(found.reference, "reference")
     if reference and trainer.reference is not None:
         trainer.reference.load(reference)

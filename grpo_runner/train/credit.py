@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from torch import Tensor
 
-from ..algorithm import advantages
+from ..algorithm import advantages, gae, token_rewards
 from ..policy.batch import Batch
+from ..policy.critic import Expected
 from .collect import Rollout
 from .parts import Parts
 
@@ -33,13 +35,14 @@ class Credited(NamedTuple):
 
     advantages_NT: (N, T) float64, or (N, 1) where all tokens of an answer have the same. rewards_QG: what the answers
     earned in all, a KL penalty taken off. penalty_N: the KL estimate summed over each response, None without one.
-    metrics: what is told of the credit itself, for metrics.jsonl.
+    metrics: what is told of the credit itself, for metrics.jsonl. expected: what a critic is fitted to; None without.
     """
 
     advantages_NT: Tensor
     rewards_QG: Tensor
     penalty_N: Tensor | None
     metrics: dict[str, float | None]
+    expected: Expected | None = None
 
 
 def outcome(run: Parts, given: Given) -> Credited:
@@ -52,4 +55,27 @@ def outcome(run: Parts, given: Given) -> Credited:
     return Credited(made_QG.view(-1, 1), rewards_QG, penalty_N, {})
 
 
-CREDITS: dict[str, Callable[[Parts, Given], Credited]] = {"outcome": outcome}
+def by_critic(run: Parts, given: Given) -> Credited:
+    """Every token has the rewards that follow it less what the critic expected, by GAE (DeepSeekMath eq. 15 to 18)."""
+    critic, rewards_QG, penalty_N, penalty_NT = run.critic, given.rewards_QG, None, given.penalty_NT
+    assert critic is not None and critic.config.gamma is not None and critic.config.lam is not None
+    if penalty_NT is not None:
+        penalty_N = penalty_NT.sum(dim=1)
+    earned_NT = token_rewards(rewards_QG.flatten(), penalty_NT, given.mask_NT, run.config.beta.value)
+    values_NT = critic.values(given.batch, given.mask_NT.any(dim=1).nonzero().squeeze(1))
+    made_NT, returns_NT = gae(earned_NT, values_NT, given.mask_NT, critic.config.gamma, critic.config.lam)
+    if penalty_N is not None:
+        rewards_QG = rewards_QG - run.config.beta.value * penalty_N.view_as(rewards_QG)
+    return Credited(made_NT, rewards_QG, penalty_N, {}, Expected(values_NT, returns_NT))
+
+
+CREDITS: dict[str, Callable[[Parts, Given], Credited]] = {"outcome": outcome, "gae": by_critic}
+
+
+def fit_critic(run: Parts, given: Given, credited: Credited, minibatches: Sequence[Tensor]) -> dict[str, float | None]:
+    """Fit the critic to the rollout, in the policy's minibatches; gives its metrics, nothing without a critic."""
+    if run.critic is None or credited.expected is None:
+        return {}
+    began = time.perf_counter()
+    made = run.critic.update(given.batch, given.mask_NT, minibatches, credited.expected, given.step)
+    return made | {"time/critic_s": time.perf_counter() - began}
