@@ -52,14 +52,12 @@ class Critic:
         self.tensors: dict[str, nn.Parameter] = (
             places if own else {name: nn.Parameter(value.detach().clone()) for name, value in places.items()}
         )
-        self.head = nn.Linear(hidden_size(self.model), 1).to(trainer.device)
+        dtype = torch.promote_types(next(iter(places.values())).dtype, torch.float32)
+        self.head = nn.Linear(hidden_size(self.model), 1, device=trainer.device, dtype=dtype)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
-        self.named: dict[str, nn.Parameter] = {
-            **self.tensors,
-            "value_head.weight": self.head.weight,
-            "value_head.bias": self.head.bias,
-        }
+        head = {f"value_head.{name}": value for name, value in self.head.named_parameters()}
+        self.named: dict[str, nn.Parameter] = {**self.tensors, **head}
         updates = config.steps * config.optim.updates_per_rollout
         self.stepper = Stepper(self.named, replace(config.optim, lr=config.critic.lr), updates, trainer.device)
 
