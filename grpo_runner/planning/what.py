@@ -112,6 +112,9 @@ def symbols(config: RunConfig) -> str:
         said.append("ρ = π_ref/π")
     if config.rollout.importance != "none":
         said.append("μ the sampling engine's policy")
+    if config.advantage.credit == "gae":
+        critic = config.critic
+        said.append(f"V the critic's value ({critic.kind}), γ {critic.gamma:g}, λ {critic.lam:g}")
     if config.entropy_bonus > 0:
         said.append("H the entropy")
     return "; ".join(said)
@@ -154,6 +157,8 @@ def _surrogate(config: RunConfig) -> str:
 
 def _advantage(config: RunConfig) -> str:
     advantage = config.advantage
+    if advantage.credit == "gae":
+        return "Σ_k (γλ)^k δ_(t+k), δ_t = R_t + γ V_(t+1) − V_t"
     baseline = {
         "group_mean": "R − mean(R)",
         "leave_one_out": "R − mean of the others' R",
@@ -176,6 +181,8 @@ def _reward(config: RunConfig) -> str:
         terms.append("overlong penalty")
     said = " + ".join(terms)
     if placed(config) == "reward":
+        if config.advantage.credit == "gae":
+            return f"−{config.beta.value:g} log π/π_ref of a token, and {said} at the last"
         return f"{said} − {config.beta.value:g} Σ_t log π/π_ref"
     return "" if said == "correct" else said
 
@@ -206,8 +213,9 @@ def _shown_keys(config: RunConfig) -> list[str]:
     advantage, clip, rollout = config.advantage, config.clip, config.rollout
     several = config.optim.updates_per_rollout > 1
     wanted = {
-        "advantage.baseline": True,
-        "advantage.scale": True,
+        "advantage.credit": advantage.credit != "outcome",
+        "advantage.baseline": advantage.credit != "gae",
+        "advantage.scale": advantage.credit != "gae",
         "advantage.ddof": advantage.scale != "none",
         "advantage.eps": advantage.scale != "none",
         "loss_norm.kind": True,
@@ -220,6 +228,7 @@ def _shown_keys(config: RunConfig) -> list[str]:
         "clip.low": True,
         "clip.high": True,
         "clip.dual": clip.dual is not None,
+        **{f"critic.{name}": config.critic.kind != "none" for name in ("kind", "lr", "gamma", "lam", "clip")},
         "group_size.value": True,
         "questions_per_step": True,
         "optim.updates_per_rollout": True,
