@@ -18,6 +18,7 @@ NOUNS = {
     "checks",
     "advice",
     "prompt_advice",
+    "sample_checks",
     "method",
     "metric",
     "plugin",
