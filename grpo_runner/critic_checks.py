@@ -1,15 +1,14 @@
-"""What `advantage.credit` asks of the keys beside it; see checks.py, which calls these."""
+"""What does not go with a critic, and with `advantage.credit=gae`, which needs one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from .schema import RunConfig
 
-# each function yields one line for each fault
 
-
-def _critic(config: RunConfig) -> Iterator[str]:
+def faults(config: RunConfig) -> Iterator[str]:
+    """One line for each key that does not go with a critic, or would change nothing without one."""
     critic, advantage = config.critic, config.advantage
     settings = {"lr": critic.lr, "gamma": critic.gamma, "lam": critic.lam, "clip": critic.clip}
     if critic.kind == "none":
@@ -31,6 +30,3 @@ def _critic(config: RunConfig) -> Iterator[str]:
         yield "advantage.credit=gae: the critic is the baseline. Allowed: advantage=gae, baseline and scale none."
     if config.samples.source != "policy":
         yield f"samples={config.samples.source} with a critic: its values are of the policy. Allowed: samples=policy."
-
-
-FAULTS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (_critic,)
