@@ -95,8 +95,13 @@ def _reference_that_stays(config: RunConfig) -> Iterator[str]:
 def _groups_left_out(config: RunConfig) -> Iterator[str]:
     if not config.rollout.dynamic_sampling:
         return
+    keeps_all = config.samples.keep == "all"  # else a group is left out for having nothing to train on
     # of a function of the user's own nothing is known; the group's std takes the weight of such a group by itself
-    if config.advantage.baseline in ("none", "batch_mean") and config.advantage.scale in ("none", "batch_std"):
+    if (
+        keeps_all
+        and config.advantage.baseline in ("none", "batch_mean")
+        and config.advantage.scale in ("none", "batch_std")
+    ):
         yield (
             f"rollout.dynamic_sampling with advantage.baseline={config.advantage.baseline}: groups whose answers all "
             "earned the same would carry weight here, and are left out."

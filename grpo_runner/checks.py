@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from . import pair_checks
 from .errors import InputError, nearest
 from .later import LATER
 from .objectives import NAMED
@@ -301,6 +302,7 @@ _FAULTS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _eps,
     _dual,
     _samples,
+    pair_checks.faults,
     _no_clip,
     _solution_column,
     _divisor,

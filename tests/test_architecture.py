@@ -16,6 +16,7 @@ NOUNS = {
     "rng",
     "files",
     "checks",
+    "pair_checks",
     "advice",
     "prompt_advice",
     "method",

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
-from ..algorithm import advantages
+from ..algorithm import advantages, answer_log_ratios, partners, preference_coefficients, preference_margins
+from ..objectives import budget_of
 from ..policy.batch import Batch
 from .collect import Rollout
 from .parts import Parts
@@ -52,4 +54,29 @@ def outcome(run: Parts, given: Given) -> Credited:
     return Credited(made_QG.view(-1, 1), rewards_QG, penalty_N, {})
 
 
-CREDITS: dict[str, Callable[[Parts, Given], Credited]] = {"outcome": outcome}
+def pairs(run: Parts, given: Given) -> Credited:
+    """Each answer of a pair has ±β σ(β(Δ- - Δ+)), right against wrong (DPO: Rafailov et al. 2023, DeepSeekMath A.1.4).
+
+    The log-ratios are of the policy as it stands, so that the coefficient is the gradient's at one optimizer step. The
+    rewards stay what was earned: they decide nothing but which answers have none.
+    """
+    config, log_ratios_NT = run.config, given.penalty_NT
+    assert log_ratios_NT is not None  # checks.py: beta.placement=preference, k1 and a beta above 0
+    right_QG = given.rollout.right_QG(config)
+    right_N, partner_N = right_QG.flatten(), partners(right_QG, ~given.rewards_QG.isnan())
+    log_ratios_N = answer_log_ratios(log_ratios_NT, given.mask_NT, config.loss_norm.kind, budget_of(config))
+    of = (log_ratios_N, partner_N, right_N, config.beta.value)
+    margins_P = preference_margins(*of)
+
+    def mean(values_P: Tensor) -> float | None:
+        return float(values_P.double().mean()) if len(values_P) else None
+
+    metrics = {
+        "dpo/margin": mean(margins_P),
+        "dpo/accuracy": mean(margins_P > 0),
+        "dpo/loss": mean(-torch.nn.functional.logsigmoid(margins_P)),
+    }
+    return Credited(preference_coefficients(*of)[:, None], given.rewards_QG, log_ratios_NT.sum(dim=1), metrics)
+
+
+CREDITS: dict[str, Callable[[Parts, Given], Credited]] = {"outcome": outcome, "pairs": pairs}
