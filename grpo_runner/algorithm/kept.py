@@ -16,8 +16,8 @@ def kept(
 ) -> Tensor:
     """rewards_QG with NaN, which excludes an answer, where it is not kept.
 
-    correct_QG: bool, which are right. answers: what tells the Q x G answers apart, such as token ids. keep: "all"; "right",
-    of which the first `per_question` are kept; or "pairs", as many pairs (see `partners`). Of answers that are
+    correct_QG: bool, which are right. answers: what tells the Q x G answers apart, such as token ids. keep: "all";
+    "right", of which the first `per_question` are kept; or "pairs", as many pairs (`partners`). Of answers that are
     the same the first alone is looked at, and none without a reward.
     """
     if keep == "all":
