@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from . import critic_checks, sample_checks
+from . import critic_checks, pair_checks, sample_checks
 from .errors import InputError, nearest
 from .later import LATER
 from .objectives import NAMED
@@ -267,6 +267,7 @@ _FAULTS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _eps,
     _dual,
     *sample_checks.FINDERS,
+    pair_checks.faults,
     critic_checks.faults,
     _divisor,
     _kl,

@@ -16,6 +16,8 @@ def method_name(config: RunConfig) -> str:
     Whatever else a run has, such as dynamic sampling, is told behind it, unless it is part of the method.
     """
     extras = [words for words, has in EXTRAS.items() if has(config)]
+    if config.advantage.credit == "pairs":
+        return _of_pairs(config) + _joined(extras)
     method = next((method for method in METHODS if method.is_made_by(config, extras)), None)
     if method is None:
         return _described(config) + _joined([*_RATIOS.get(config.clip.kind, ()), *extras])
@@ -105,6 +107,12 @@ METHODS = (
     ),
     Method("CISPO", _GRPO, ("cispo",), _OF_GROUPS, _ADDED, may_have=(DYNAMIC, OVERLONG)),
 )  # fmt: skip
+
+
+def _of_pairs(config: RunConfig) -> str:
+    """Named alike under each of its loss norms: what Δ of an answer is, is told."""
+    name = "DPO" if config.samples.source == "base" else "online DPO"
+    return name + {"sequence_mean": " with the mean over each answer's tokens"}.get(config.loss_norm.kind, "")
 
 
 # --- what has no name of its own

@@ -17,6 +17,7 @@ NOUNS = {
     "files",
     "checks",
     "critic_checks",
+    "pair_checks",
     "advice",
     "prompt_advice",
     "sample_checks",

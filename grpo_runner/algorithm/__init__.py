@@ -10,6 +10,7 @@ from .kept import kept
 from .kl import ESTIMATORS, kl_slope, reward_penalty
 from .loss_norm import LOSS_NORMS, loss_norm
 from .own import plug_in
+from .pairs import answer_log_ratios, partners, preference_coefficients, preference_margins
 from .question_weights import concentration, question_rows
 from .stop_model import STOP_NORMS, Push, StopModel, stop_push
 from .surrogate import SURROGATES, Range, clipped_surrogate, sequence_ratio, token_ratio
@@ -28,6 +29,7 @@ __all__ = [
     "StopModel",
     "Weighed",
     "advantages",
+    "answer_log_ratios",
     "clipped_surrogate",
     "concentration",
     "explained_variance",
@@ -36,7 +38,10 @@ __all__ = [
     "kept",
     "kl_slope",
     "loss_norm",
+    "partners",
     "plug_in",
+    "preference_coefficients",
+    "preference_margins",
     "question_rows",
     "reward_penalty",
     "sequence_ratio",

@@ -6,9 +6,19 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
-from ..algorithm import advantages, gae, token_rewards
+from ..algorithm import (
+    advantages,
+    answer_log_ratios,
+    gae,
+    partners,
+    preference_coefficients,
+    preference_margins,
+    token_rewards,
+)
+from ..objectives import budget_of
 from ..policy.batch import Batch
 from ..policy.critic import Expected
 from .collect import Rollout
@@ -69,7 +79,32 @@ def by_critic(run: Parts, given: Given) -> Credited:
     return Credited(made_NT, rewards_QG, penalty_N, {}, Expected(values_NT, returns_NT))
 
 
-CREDITS: dict[str, Callable[[Parts, Given], Credited]] = {"outcome": outcome, "gae": by_critic}
+def pairs(run: Parts, given: Given) -> Credited:
+    """Each answer of a pair has ±β σ(β(Δ- - Δ+)), right against wrong (DPO: Rafailov et al. 2023, DeepSeekMath A.1.4).
+
+    The log-ratios are of the policy as it stands, so that the coefficient is the gradient's at one optimizer step. The
+    rewards stay what was earned: they decide nothing but which answers have none.
+    """
+    config, log_ratios_NT = run.config, given.penalty_NT
+    assert log_ratios_NT is not None  # checks.py: beta.placement=preference, k1 and a beta above 0
+    right_QG = given.rollout.right_QG(config)
+    right_N, partner_N = right_QG.flatten(), partners(right_QG, ~given.rewards_QG.isnan())
+    log_ratios_N = answer_log_ratios(log_ratios_NT, given.mask_NT, config.loss_norm.kind, budget_of(config))
+    of = (log_ratios_N, partner_N, right_N, config.beta.value)
+    margins_P = preference_margins(*of)
+
+    def mean(values_P: Tensor) -> float | None:
+        return float(values_P.double().mean()) if len(values_P) else None
+
+    metrics = {
+        "dpo/margin": mean(margins_P),
+        "dpo/accuracy": mean(margins_P > 0),
+        "dpo/loss": mean(-torch.nn.functional.logsigmoid(margins_P)),
+    }
+    return Credited(preference_coefficients(*of)[:, None], given.rewards_QG, log_ratios_NT.sum(dim=1), metrics)
+
+
+CREDITS: dict[str, Callable[[Parts, Given], Credited]] = {"outcome": outcome, "gae": by_critic, "pairs": pairs}
 
 
 def fit_critic(run: Parts, given: Given, credited: Credited, minibatches: Sequence[Tensor]) -> dict[str, float | None]:
