@@ -5,12 +5,13 @@ In the environment of compare_with_trl.py, whose first lines set it up (half a m
 
     build/trl-env/bin/python scripts/compare_preference_with_trl.py
 
-DPOTrainer.train() makes two optimizer steps on given pairs, RLOOTrainer.train() one on given answers and rewards. Data
-enter where TRL would tokenize or sample; the reference is another random model. At the same parameters the package goes
-from the verdicts to the gradient by the overrides in the table. Where the two say the same in other words: TRL's DPO is a
-mean over pairs, the package's over answers, half of it; its margins are of sums under `sigmoid_norm` too, so that they
-are not compared there; its RLOO has one ratio an answer, the package one a token, so that at ratio 1 the gradients are
-equal and TRL's loss is minus the mean advantage. Exits 1 where a setting is not as said.
+DPOTrainer.train() makes two optimizer steps on given pairs, RLOOTrainer.train() one on given answers and rewards.
+Data enter where TRL would tokenize or sample; the reference is another random model. At the same parameters the
+package goes from the verdicts to the gradient by the overrides in the table. Where the two say the same in other
+words: TRL's DPO is a mean over pairs, the package's over answers, half of it; its margins are of sums under
+`sigmoid_norm` too, so that they are not compared there; its RLOO has one ratio an answer, the package one a token, so
+that at ratio 1 the gradients are equal and TRL's loss is minus the mean advantage. Exits 1 where a setting is not as
+said.
 """
 
 from __future__ import annotations
