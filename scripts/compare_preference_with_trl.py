@@ -76,7 +76,7 @@ RLOO = [
 
 
 class Seen(NamedTuple):
-    """figures: mean margin and accuracy of each step (DPO), or the advantages (RLOO); of each step loss and gradient."""
+    """figures: mean margin and accuracy of each step (DPO), or the advantages (RLOO); of each step, loss and gradient."""
 
     figures: list[float]
     losses: list[float]
