@@ -27,6 +27,8 @@ BASELINES = {  # what is taken off the reward of answer i of a group; `everythin
     "batch_mean": lambda group, i, everything: mean(everything),
     "none": lambda group, i, everything: 0.0,
 }
+
+
 def _above_nothing(middle):
     """MaxRL divides by the rate of success: by rule nothing is learned where there is none, or less than none."""
     return middle if middle > 0 else math.inf
