@@ -117,6 +117,7 @@ def build(
         checkpoints=checkpoints,
         pieces=partial(token_texts, tokenizer),
         encode=partial(_answer_ids, tokenizer),
+        say=say,
         ranks=ranks,
         sampler=sampler,
     )
