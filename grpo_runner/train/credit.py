@@ -83,8 +83,8 @@ def pairs(run: Parts, given: Given) -> Credited:
     """Each answer of a pair has ±β σ(β(Δ- - Δ+)), right against wrong (DPO: Rafailov et al. 2023, DeepSeekMath A.1.4).
 
     The log-ratios are of the policy as it stands, so that the coefficient is the gradient's at one optimizer step. The
-    rewards stay what was earned: they decide nothing but which answers have none. The log-ratios are told apart, and not
-    as a KL: the answers of pairs are no sample of the policy. Both can fall while the margin grows.
+    rewards stay what was earned: they decide nothing but which answers have none. The log-ratios are told apart,
+    and not as a KL: the answers of pairs are no sample of the policy. Both can fall while the margin grows.
     """
     config, log_ratios_NT = run.config, given.penalty_NT
     assert log_ratios_NT is not None  # checks.py: beta.placement=preference, k1 and a beta above 0
