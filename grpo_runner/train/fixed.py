@@ -47,8 +47,8 @@ class Fixed:
         kept = int((~self.rewards_QG.isnan()).sum())
         whose = {"base": "answers of the base", "solutions": "worked solutions"}[self.run.config.samples.source]
         return (
-            f"{answers:,} {whose} to {len(self.made.groups):,} questions, of which the checker takes {right:,} for right; "
-            f"trained on: {kept:,}, to {len(self.usable):,} questions"
+            f"{answers:,} {whose} to {len(self.made.groups):,} questions, of which the checker takes {right:,} for "
+            f"right; trained on: {kept:,}, to {len(self.usable):,} questions"
         )
 
     def begin(self, step: int) -> None:

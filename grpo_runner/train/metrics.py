@@ -117,11 +117,7 @@ def step_metrics(made: Step) -> dict[str, float | None]:
     return {
         "reward/mean": mean(known([reward.total for reward in scored])),
         **{f"reward/{part}": mean(known([reward.parts[part] for reward in scored])) for part in scored[0].parts},
-        **(
-            {"reward/after_kl": number(rewards_QG.nanmean())}
-            if made.penalty_N is not None and made.config.beta.placement == "reward"
-            else {}
-        ),
+        **({"reward/after_kl": number(rewards_QG.nanmean())} if made.penalty_N is not None else {}),
         # two meanings of "reward std", named apart: inside the groups, and over all completions of the step
         "reward/group_std": number(std(rewards_QG, 0).nanmean()),
         "reward/batch_std": number(std(rewards_QG.reshape(1, -1), 0).squeeze()),

@@ -173,6 +173,7 @@ def test_every_command_of_the_methods_composes_to_that_method():
         "GRPO, outcome": "GRPO",
         "Dr. GRPO": "Dr. GRPO",
         "RLOO": "RLOO",
+        "DPO": "DPO",
         "REINFORCE": "REINFORCE",
     }
     composed = {m.name: compose(m.command.split()) for m in METHODS if m.command}
