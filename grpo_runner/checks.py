@@ -107,6 +107,30 @@ def _solution_column(config: RunConfig) -> Iterator[str]:
         yield f"data.solution_column changes nothing with data.kind={config.data.kind}. Leave it out."
 
 
+def _steps(config: RunConfig) -> Iterator[str]:
+    """Rewards of steps, and what makes use of them."""
+    advantage, steps, beta = config.advantage, config.reward.steps, config.beta
+    if advantage.credit != "process":
+        if steps != "none":
+            yield (
+                f"reward.steps={steps} changes nothing with advantage.credit={advantage.credit}. "
+                "Allowed: reward.steps=none, or advantage=process."
+            )
+        return
+    if steps == "none":
+        yield "advantage.credit=process with reward.steps=none: no step has a reward. Allowed: reward.steps=lines."
+    if advantage.baseline != "group_mean" or advantage.scale not in ("group_std", "none"):
+        yield (
+            f"advantage.credit=process with baseline {advantage.baseline} and scale {advantage.scale}: both are over "
+            "the steps of a group. Allowed: baseline=group_mean with scale=group_std or none."
+        )
+    if beta.value > 0 and beta.placement != "loss":
+        yield (
+            f"advantage.credit=process with beta.placement={beta.placement}: a KL taken off the whole answer is no "
+            "step's. Allowed: beta.placement=loss, or beta=no_kl."
+        )
+
+
 def _divisor(config: RunConfig) -> Iterator[str]:
     kind = config.loss_norm.kind
     if config.loss_norm.divisor is not None and kind != "constant" and ":" not in kind:
@@ -303,6 +327,7 @@ _FAULTS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _samples,
     _no_clip,
     _solution_column,
+    _steps,
     _divisor,
     _kl,
     _adapter,

@@ -9,6 +9,7 @@ from .kept import kept
 from .kl import ESTIMATORS, kl_slope, reward_penalty
 from .loss_norm import LOSS_NORMS, loss_norm
 from .own import plug_in
+from .process import process_advantages
 from .question_weights import concentration, question_rows
 from .stop_model import STOP_NORMS, Push, StopModel, stop_push
 from .surrogate import SURROGATES, Range, clipped_surrogate, sequence_ratio, token_ratio
@@ -34,6 +35,7 @@ __all__ = [
     "kl_slope",
     "loss_norm",
     "plug_in",
+    "process_advantages",
     "question_rows",
     "reward_penalty",
     "sequence_ratio",

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import InputError, NonFiniteError, in_a_line, nearest
@@ -28,6 +28,7 @@ from ..schema import RewardConfig
 from ..types import Completion, Group, Reward, Verdict
 from .countdown import is_task
 from .extract import offer
+from .steps import StepsOf, steps_of
 
 LARGEST = 1e15  # of a reward: squares of what it makes of a gradient must stay finite in float32
 
@@ -129,6 +130,7 @@ def build(config: RewardConfig, budget: int) -> RewardOf:
             )
     if config.function is not None:
         imported(config.function, "reward.function")
+    with_steps = None if config.steps == "none" else steps_of(config.steps)
 
     def reward_of(groups: Sequence[Group], verdicts: Sequence[Sequence[Verdict]]) -> list[list[Reward]]:
         rows = [
@@ -142,18 +144,29 @@ def build(config: RewardConfig, budget: int) -> RewardOf:
             buffer = overlong_buffer(config, budget)
             parts["overlong"] = [overlong(len(row.completion.token_ids), budget, buffer) for row in rows]
             weights["overlong"] = 1.0
-        rewards = iter(
-            [
-                Reward(
-                    total=_total([(weights[name], values[index]) for name, values in parts.items()], row),
-                    parts={name: values[index] for name, values in parts.items()},
-                )
-                for index, row in enumerate(rows)
-            ]
-        )
+        made = [
+            Reward(
+                total=_total([(weights[name], values[index]) for name, values in parts.items()], row),
+                parts={name: values[index] for name, values in parts.items()},
+            )
+            for index, row in enumerate(rows)
+        ]
+        rewards = iter(made if with_steps is None else _stepped(with_steps, rows, made))
         return [[next(rewards) for _ in group.completions] for group in groups]
 
     return reward_of
+
+
+def _stepped(with_steps: StepsOf, rows: Sequence[Row], made: Sequence[Reward]) -> list[Reward]:
+    """The rewards with their steps; one that has no reward has none, and one without steps cannot be scored."""
+    scored = [(row, reward.total) for row, reward in zip(rows, made, strict=True) if reward.total is not None]
+    texts = [(row.group.question.text, row.completion.text) for row, _ in scored]
+    found = iter(with_steps([q for q, _ in texts], [a for _, a in texts], [total for _, total in scored]))
+    stepped = []
+    for reward in made:
+        steps = None if reward.total is None else next(found)
+        stepped.append(replace(reward, total=None) if steps is None else replace(reward, steps=steps))
+    return stepped
 
 
 def _total(weighed: Sequence[tuple[float, float | None]], row: Row) -> float | None:

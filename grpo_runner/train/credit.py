@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from ..algorithm import advantages
+from ..algorithm import advantages, process_advantages
 from ..policy.batch import Batch
 from .collect import Rollout
 from .parts import Parts
+from .stepping import token_steps
 
 
 class Given(NamedTuple):
@@ -52,4 +53,14 @@ def outcome(run: Parts, given: Given) -> Credited:
     return Credited(made_QG.view(-1, 1), rewards_QG, penalty_N, {})
 
 
-CREDITS: dict[str, Callable[[Parts, Given], Credited]] = {"outcome": outcome}
+def process(run: Parts, given: Given) -> Credited:
+    """Each token has the normalised rewards of its answer's steps that end at it or later (DeepSeekMath 4.1.3)."""
+    advantage = run.config.advantage
+    steps, metrics = token_steps(given.rollout, given.rewards_QG, run.pieces)
+    made_NT = process_advantages(
+        steps, given.mask_NT.shape[1], advantage.baseline, advantage.scale, advantage.ddof, advantage.eps
+    )
+    return Credited(made_NT, given.rewards_QG, None, metrics)
+
+
+CREDITS: dict[str, Callable[[Parts, Given], Credited]] = {"outcome": outcome, "process": process}
