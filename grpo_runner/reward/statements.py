@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -94,11 +95,9 @@ def _checked(line: str) -> Iterator[bool]:
         while last < len(tokens) and tokens[last].kind in ("number", "sign"):
             last += 1
         if last > first and _stands_alone(tokens, first, last):
-            try:
+            with suppress(_Unclear):
                 # 20% is a fifth, but some write 3 / 4 * 100 = 75%
-                yield any([_true(tokens[first:last], percent) for percent in (Fraction(1, 100), Fraction(1))])
-            except _Unclear:
-                pass
+                yield any(_true(tokens[first:last], percent) for percent in (Fraction(1, 100), Fraction(1)))
         first = max(last, first + 1)
 
 
@@ -137,10 +136,10 @@ def _stands_alone(tokens: Sequence[_Token], first: int, last: int) -> bool:
         elif before.kind == "word":
             if touches or signed or before.text.lower() in _BEFORE:
                 return False
-        elif (touches and (before.text not in _OPENS or digit_before)) or before.text == "√":
-            return False
-        elif signed and before.text not in _OPENS | {"."}:
-            return False
+        else:
+            beside = touches and (before.text not in _OPENS or digit_before)
+            if beside or before.text == "√" or (signed and before.text not in _OPENS | {"."}):
+                return False
     if behind is None:
         return True
     touches = run[-1].end == behind.start
@@ -150,7 +149,9 @@ def _stands_alone(tokens: Sequence[_Token], first: int, last: int) -> bool:
     if behind.text == "\\":
         return after is not None and after.text in _TEX
     digit_behind = after is not None and after.kind == "number" and after.start == behind.end
-    return behind.text != "√" and not (touches and (behind.text not in _ENDS or (digit_behind and behind.text in ",:.")))
+    return behind.text != "√" and not (
+        touches and (behind.text not in _ENDS or (digit_behind and behind.text in ",:."))
+    )
 
 
 def _true(run: Sequence[_Token], percent: Fraction) -> bool:

@@ -6,7 +6,7 @@ answer earned. Whether a line has to do with the question is not looked at.
 
 A user's own, `reward.steps: "package.module:name"`, is called once a step with keyword arguments:
 
-    def name(questions: list[str], completions: list[str], outcomes: list[float]) -> list[list[tuple[int, float]] | None]
+    def name(questions: list[str], completions: list[str], outcomes: list[float]) -> list[list | None]
 
 The three lists have one entry a completion, and so has the answer: the steps in order, each as (characters of the
 completion up to its end, its reward). The outcome counts where the function gives it to a step, and only there. None in

@@ -18,7 +18,10 @@ CONF = find()
 CHOICES = sorted((file.parent.name, file.stem) for file in CONF.glob("*/*.yaml"))
 OWN_JOBS = ("experiment", "sweep", "debug")  # these set keys of many groups
 # choices that want something from the user, and what a user would give
-GIVEN = {("reward", "custom"): ["reward.function=my_rewards:short_answers"]}
+GIVEN = {
+    ("reward", "custom"): ["reward.function=my_rewards:short_answers"],
+    ("advantage", "process"): ["reward.steps=lines"],
+}
 TOGETHER = ("parts", "sets")  # explained together, above the heading
 TOLD_APART = {"data": {"train_size", "eval_size"}, "prompt": {"template", "system", "chat", "stop"}}  # differ by file
 FIELD = re.compile(r"^ *(?:- override /)?([\w./]+): *(.*)$")

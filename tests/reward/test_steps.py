@@ -126,7 +126,8 @@ def own(monkeypatch, function):
 def test_a_function_of_ones_own(monkeypatch):
     def halves(questions, completions, outcomes):
         assert questions == ["q1", "q2"]
-        return [None if not text else [(len(text) // 2, 0.5), (len(text), o)] for text, o in zip(completions, outcomes)]
+        both = zip(completions, outcomes, strict=True)
+        return [[(len(text) // 2, 0.5), (len(text), earned)] if text else None for text, earned in both]
 
     assert own(monkeypatch, halves)(["q1", "q2"], ["abcd", ""], [1.0, 0.0]) == [((2, 0.5), (4, 1.0)), None]
     built = build(config(steps="of_mine:named", truncated="keep"), BUDGET)
