@@ -231,13 +231,17 @@ def _probe(config: RunConfig) -> Iterator[str]:
 
 
 def _reward(config: RunConfig) -> Iterator[str]:
-    parts, function = config.reward.parts, config.reward.function
+    parts, function, reward_model = config.reward.parts, config.reward.function, config.reward.model
     if not any(parts.values()):
         yield "reward.parts: no part has a weight, so every reward would be 0. Allowed: a weight other than 0."
     if function is None and "function" in parts:
         yield "reward.parts has `function`, but reward.function is null. Set reward.function=package.module:function."
     if function is not None and "function" not in parts:
         yield "reward.function is set, but has no weight. Add +reward.parts.function=1.0, or take reward=custom."
+    if reward_model is None and "model" in parts:
+        yield "reward.parts has `model`, but reward.model is null. Set reward.model to a hub id or a folder."
+    if reward_model is not None and "model" not in parts:
+        yield "reward.model is set, but has no weight. Add +reward.parts.model=1.0, or take reward=model."
 
 
 def _grading(config: RunConfig) -> Iterator[str]:

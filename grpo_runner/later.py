@@ -7,6 +7,7 @@ from typing import Any
 # a folder that lacks them can still be read and gone on from
 LATER: dict[str, Any] = {
     "reward.overlong_buffer": None,
+    "reward.model": None,
     "reward.steps": "none",
     "reward.boxes": "unhedged",
     "reward.equality": "value",

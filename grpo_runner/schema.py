@@ -110,6 +110,7 @@ class RewardConfig:
 
     parts: dict[str, float]
     function: str | None
+    model: Text | None
     steps: Literal["none", "lines"] | OwnFunction
     extract: Literal["box_or_marker", "box", "answer_tag", "hash", "whole"]
     boxes: Literal["unhedged", "last", "first", "only"]

@@ -20,6 +20,7 @@ import math
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ..errors import InputError, NonFiniteError, in_a_line, nearest
@@ -44,6 +45,7 @@ class Row:
     verdict: Verdict
 
 
+Scores = Callable[[Sequence[tuple[str, str]]], Sequence[float]]  # of (question, answer) pairs
 Part = Callable[[Sequence[Row], RewardConfig], Sequence[float | None]]
 
 
@@ -103,6 +105,13 @@ def function(rows: Sequence[Row], config: RewardConfig) -> list[float | None]:
     return [None if value is None else _number(value, name, row) for value, row in zip(values, rows, strict=True)]
 
 
+def of_model(scores: Scores | None, rows: Sequence[Row], config: RewardConfig) -> list[float]:
+    """What the learned reward model of `reward.model` says of question and answer; the gold is not shown to it."""
+    if scores is None:
+        raise InputError("reward.parts.model: no reward model was loaded.")
+    return list(scores([(row.group.question.text, row.completion.text) for row in rows]))
+
+
 def overlong(length: int, budget: int, buffer: int) -> float:
     """DAPO's soft punishment (arXiv 2503.14476 eq. 13): 0 up to budget - buffer tokens, then linearly down to -1."""
     return min(0.0, (budget - buffer - length) / buffer)
@@ -113,11 +122,17 @@ def overlong_buffer(config: RewardConfig, budget: int) -> int:
     return config.overlong_buffer or max(1, budget // 5)
 
 
-PARTS: Mapping[str, Part] = {"correct": correct, "format": form, "countdown": of_countdown, "function": function}
+PARTS: Mapping[str, Part] = {
+    "correct": correct,
+    "format": form,
+    "countdown": of_countdown,
+    "function": function,
+    "model": partial(of_model, None),
+}
 
 
-def build(config: RewardConfig, budget: int) -> RewardOf:
-    """The reward function of a run; budget: the tokens that an answer may have.
+def build(config: RewardConfig, budget: int, scores: Scores | None = None) -> RewardOf:
+    """The reward function of a run; budget: the tokens that an answer may have; scores: of `reward.model`.
 
     Raises InputError for an unknown part, or a function that cannot be imported.
 
@@ -130,6 +145,7 @@ def build(config: RewardConfig, budget: int) -> RewardOf:
             )
     if config.function is not None:
         imported(config.function, "reward.function")
+    parts_of: dict[str, Part] = {**PARTS, "model": partial(of_model, scores)}
     with_steps = None if config.steps == "none" else steps_of(config.steps)
 
     def reward_of(groups: Sequence[Group], verdicts: Sequence[Sequence[Verdict]]) -> list[list[Reward]]:
@@ -138,7 +154,7 @@ def build(config: RewardConfig, budget: int) -> RewardOf:
             for group, graded in zip(groups, verdicts, strict=True)
             for completion, verdict in zip(group.completions, graded, strict=True)
         ]
-        parts = {name: PARTS[name](rows, config) for name in config.parts}
+        parts = {name: parts_of[name](rows, config) for name in config.parts}
         weights = dict(config.parts)
         if config.truncated == "soft":
             buffer = overlong_buffer(config, budget)

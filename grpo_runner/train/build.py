@@ -23,6 +23,7 @@ from ..files import disk_errors, write_atomic, write_json
 from ..method import method_name
 from ..parallel import Ranks
 from ..policy.models import choose_device, choose_dtype, eos_ids, load_tokenizer
+from ..policy.reward_model import reward_model
 from ..policy.update import Trainer
 from ..prompts import Prompter, fit, mismatches, token_texts
 from ..reward import compose, unreadable
@@ -56,7 +57,8 @@ def build(
     device = ranks.device(choose_device(config.device))
     local_paths.check(config)
     plug_in(config.advantage, config.loss_norm)
-    reward_of = compose.build(config.reward, config.max_new_tokens)
+    learned = reward_model(config, device)
+    reward_of = compose.build(config.reward, config.max_new_tokens, learned)
     measured = config.evaluation.every > 0
     sets = data.load(
         config.data,
@@ -77,6 +79,8 @@ def build(
     model, autocast = load_policy(config, device)
     needed = max(max(map(len, prompts.values())) + config.max_new_tokens, longest(held_out))
     position_note = positions(model.config, needed, "Lower max_new_tokens or data.max_prompt_tokens.")
+    if learned is not None:
+        learned.load()
     trainer = Trainer(model, tokenizer.pad_token_id, config, device, autocast, say, ranks)
     policy_file = "adapter" if config.lora.enabled else "policy"
     checkpoints = Checkpoints(folder / "checkpoints", config.checkpoint.keep, policy_file, ranks.leads)

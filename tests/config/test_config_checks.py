@@ -63,6 +63,8 @@ FAULTS = [
     (["reward=custom"], "reward.function"),
     (["reward.function=a.b:c"], "reward.parts.function"),
     (["reward.parts.correct=0"], "no part has a weight"),
+    (["reward=model"], "reward.model is null"),
+    (["reward.model=a/b"], "reward.model is set, but has no weight"),
     (["advantage=process"], "no step has a reward"),
     (["reward.steps=lines"], "reward.steps=lines changes nothing"),
     ([*PROCESS, "advantage.baseline=leave_one_out"], "both are over the steps"),

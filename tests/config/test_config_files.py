@@ -20,6 +20,7 @@ OWN_JOBS = ("experiment", "sweep", "debug")  # these set keys of many groups
 # choices that want something from the user, and what a user would give
 GIVEN = {
     ("reward", "custom"): ["reward.function=my_rewards:short_answers"],
+    ("reward", "model"): ["reward.model=owner/name"],
     ("advantage", "process"): ["reward.steps=lines"],
 }
 TOGETHER = ("parts", "sets")  # explained together, above the heading

@@ -20,7 +20,7 @@ BUDGET = 16
 
 def config(**changes: object) -> RewardConfig:
     values: dict[str, object] = {
-        "parts": {"correct": 1.0}, "function": None, "steps": "none", "truncated": "zero", "deadline_s": 5.0,
+        "parts": {"correct": 1.0}, "function": None, "model": None, "steps": "none", "truncated": "zero", "deadline_s": 5.0,
         "workers": 1, "overlong_buffer": None, **asdict(Policy()),
     }  # fmt: skip
     return RewardConfig(**(values | changes))  # type: ignore[arg-type]
