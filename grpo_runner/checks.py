@@ -244,6 +244,21 @@ def _reward(config: RunConfig) -> Iterator[str]:
         yield "reward.model is set, but has no weight. Add +reward.parts.model=1.0, or take reward=model."
 
 
+def _refreshed(config: RunConfig) -> Iterator[str]:
+    """A reward model that is trained on."""
+    reward = config.reward
+    if not reward.refresh_every:
+        for name in ("model_lr", "replay"):
+            if getattr(reward, name) != LATER[f"reward.{name}"]:
+                yield f"reward.{name} changes nothing with reward.refresh_every=0. Leave it out."
+        return
+    if reward.model is None:
+        yield "reward.refresh_every: there is no reward.model to train. Allowed: reward=model, or refresh_every=0."
+    if config.samples.source != "policy" or config.rollout.ahead:
+        other = "rollout.ahead=true" if config.rollout.ahead else f"samples={config.samples.source}"
+        yield f"reward.refresh_every with {other}: answers are scored before a round is over. Leave one of them out."
+
+
 def _grading(config: RunConfig) -> Iterator[str]:
     """Keys of the checker that have no say beside the others."""
     reward = config.reward
@@ -341,6 +356,7 @@ _FAULTS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _vllm,
     _probe,
     _reward,
+    _refreshed,
     _grading,
     _data_source,
     _countdown,

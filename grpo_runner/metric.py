@@ -24,7 +24,7 @@ _TRAINING = (
     *(f"health/{rule}" for rule in RULES),
     # of runs that have the setting
     *("reward/overlong", "reward/after_kl", "refills", "groups/kept", "importance/mean", "importance/capped"),
-    *("steps/mean", "steps/right", "reward/model_gap"),
+    *("steps/mean", "steps/right", "reward/model_gap", "reward/model_loss"),
     "time/probe_s",
 )
 _EVALUATED = ("accuracy", "length_mean", "length_right", "length_wrong", "truncated", "no_answer")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
-from ..errors import InputError
+from ..errors import InputError, NonFiniteError
 from ..schema import ModelConfig, RunConfig
 from .models import choose_dtype, from_pretrained
 
@@ -61,12 +61,51 @@ class RewardModel:
         scores = [0.0] * len(pairs)
         for first in range(0, len(order), ROWS):
             chosen = order[first : first + ROWS]
-            batch = self.tokenizer.pad([encoded[at] for at in chosen], return_tensors="pt").to(self.device)
-            logits = self.model(**batch).logits.float()
+            logits = self._logits([encoded[at] for at in chosen])
             found = logits[:, 0] if logits.shape[1] == 1 else logits.softmax(dim=1)[:, 1]
             for at, score in zip(chosen, found.tolist(), strict=True):
                 scores[at] = score
         return scores
+
+    def state(self) -> Mapping[str, torch.Tensor]:
+        """All its tensors that may change, for a checkpoint."""
+        return dict(self.model.named_parameters())
+
+    @torch.no_grad()
+    def load_state(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Inverse of `state`."""
+        for name, parameter in self.model.named_parameters():
+            parameter.copy_(tensors[name])
+
+    def train_on(self, pairs: Sequence[tuple[str, str]], right: Sequence[bool], lr: float) -> float | None:
+        """One pass of AdamW, of its own, over the pairs in their order, ROWS at a time; gives the mean loss.
+
+        The loss is the cross-entropy of "right": of the logit's sigmoid with one label, of the softmax with two.
+        """
+        self.model.requires_grad_(True)
+        optimizer = torch.optim.AdamW(self.model.parameters(), lr=lr, weight_decay=0.0)
+        total = 0.0
+        for first in range(0, len(pairs), ROWS):
+            chosen = pairs[first : first + ROWS]
+            labels = torch.tensor([float(one) for one in right[first : first + ROWS]], device=self.device)
+            logits = self._logits([self._encode(question, answer) for question, answer in chosen])
+            # with two labels, the difference is the logit of the second's probability
+            logit = logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]
+            loss = torch.nn.functional.binary_cross_entropy_with_logits(logit, labels)
+            if not bool(loss.isfinite()):
+                raise NonFiniteError(f"reward.model={self.path}: its loss is {float(loss)}. Lower reward.model_lr.")
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+            optimizer.step()
+            total += float(loss) * len(chosen)
+        self.model.requires_grad_(False)
+        return total / len(pairs) if pairs else None
+
+    def _logits(self, encoded: Sequence[dict[str, list[int]]]) -> torch.Tensor:
+        batch = self.tokenizer.pad(list(encoded), return_tensors="pt").to(self.device)
+        logits: torch.Tensor = self.model(**batch).logits.float()
+        return logits
 
     def _encode(self, question: str, answer: str) -> dict[str, list[int]]:
         """Ids and mask, and whatever else the tokenizer gives its model (token types)."""
@@ -84,4 +123,8 @@ class RewardModel:
 def reward_model(config: RunConfig, device: torch.device) -> RewardModel | None:
     """That of the run, not loaded yet; None without `reward.model`."""
     path = config.reward.model
-    return None if path is None else RewardModel(path, device, choose_dtype(config.dtype, device))
+    if path is None:
+        return None
+    # a step of AdamW is too small for parameters in bfloat16
+    dtype = torch.float32 if config.reward.refresh_every else choose_dtype(config.dtype, device)
+    return RewardModel(path, device, dtype)

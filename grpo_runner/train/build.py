@@ -23,7 +23,7 @@ from ..files import disk_errors, write_atomic, write_json
 from ..method import method_name
 from ..parallel import Ranks
 from ..policy.models import choose_device, choose_dtype, eos_ids, load_tokenizer
-from ..policy.reward_model import reward_model
+from ..policy.reward_model import RewardModel, reward_model
 from ..policy.update import Trainer
 from ..prompts import Prompter, fit, mismatches, token_texts
 from ..reward import compose, unreadable
@@ -36,6 +36,7 @@ from .checkpoint import Checkpoint, Checkpoints
 from .folder import RunFolder
 from .loading import fingerprint, load_policy, longest, named_sets, positions, start_engine, start_grader, suites
 from .parts import Parts
+from .rounds import Rounds
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,10 @@ def build(
     trainer = Trainer(model, tokenizer.pad_token_id, config, device, autocast, say, ranks)
     policy_file = "adapter" if config.lora.enabled else "policy"
     checkpoints = Checkpoints(folder / "checkpoints", config.checkpoint.keep, policy_file, ranks.leads)
-    start, sampler = restore(checkpoints, trainer, say)
+    start, sampler = restore(checkpoints, trainer, learned, say)
+    refreshed = learned is not None and config.reward.refresh_every > 0
+    if refreshed and ranks.world > 1:
+        raise InputError("reward.refresh_every: needs one process. Allowed: reward.refresh_every=0.")
     if ranks.world > 1:
         ranks.check_same(
             {
@@ -118,6 +122,7 @@ def build(
         checkpoints=checkpoints,
         pieces=partial(token_texts, tokenizer),
         encode=partial(_answer_ids, tokenizer),
+        rounds=Rounds(config, learned, start, ranks.leads) if refreshed and learned is not None else None,
         ranks=ranks,
         sampler=sampler,
     )
@@ -144,14 +149,16 @@ def _answer_ids(tokenizer: Any, text: str) -> tuple[int, ...]:
     return (*ids, *([] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]))
 
 
-def restore(checkpoints: Checkpoints, trainer: Trainer, say: Callable[[str], None]) -> tuple[int, Mapping[str, Tensor]]:
+def restore(
+    checkpoints: Checkpoints, trainer: Trainer, learned: RewardModel | None, say: Callable[[str], None]
+) -> tuple[int, Mapping[str, Tensor]]:
     """Put the newest sound checkpoint into the trainer; gives the step to make next, and what it samples from.
 
     The first of several processes looks for it. All begin from its tensors, at a fresh start too, bit by bit.
     """
     found, ranks = checkpoints.latest(say), trainer.ranks
     if found is None and ranks.world > 1:
-        found = Checkpoint(0, dict(trainer.named), {}, {}, {})
+        found = Checkpoint(0, dict(trainer.named), {}, {}, {}, {})
     start = ranks.by_first(lambda: found.step if found else 0, "checkpoint")
     if found is None:
         return start, {}
@@ -162,6 +169,8 @@ def restore(checkpoints: Checkpoints, trainer: Trainer, say: Callable[[str], Non
     reference = ranks.from_first(found.reference, "reference")
     if reference and trainer.reference is not None:
         trainer.reference.load(reference)
+    if found.reward_model and learned is not None:
+        learned.load_state(found.reward_model)
     return start, found.sampler
 
 

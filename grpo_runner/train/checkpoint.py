@@ -25,7 +25,8 @@ class Checkpoint:
     """What a resumed run starts from: trainable parameters, optimizer tensors, and the next step to make.
 
     reference: the tensors of a reference policy that is refreshed on the way; {} otherwise. sampler: of the policy that
-    the next step's answers come from, where that is an older one (rollout.ahead); {} otherwise.
+    the next step's answers come from, where that is an older one (rollout.ahead); {} otherwise. reward_model: of one
+    that is trained on by round; {} otherwise.
     """
 
     step: int
@@ -33,6 +34,7 @@ class Checkpoint:
     optimizer: dict[str, Tensor]
     reference: dict[str, Tensor]
     sampler: dict[str, Tensor]
+    reward_model: dict[str, Tensor]
 
 
 class Checkpoints:
@@ -57,6 +59,7 @@ class Checkpoints:
         optimizer: Mapping[str, Tensor],
         reference: Mapping[str, Tensor] = MappingProxyType({}),
         sampler: Mapping[str, Tensor] = MappingProxyType({}),
+        reward_model: Mapping[str, Tensor] = MappingProxyType({}),
     ) -> Path:
         """Write the state in which `step` is the next step to make. Raises MachineError; older checkpoints stay."""
         final = self.root / f"step_{step:06d}"
@@ -66,10 +69,9 @@ class Checkpoints:
         try:
             with disk_errors(final):
                 aside.mkdir(parents=True)
-                parts = {self.policy_file: policy, "optimizer": optimizer, "reference": reference, "sampler": sampler}
+                some = {"reference": reference, "sampler": sampler, "reward_model": reward_model}
+                parts = {self.policy_file: policy, "optimizer": optimizer, **{k: v for k, v in some.items() if v}}
                 for name, tensors in parts.items():
-                    if name in ("reference", "sampler") and not tensors:
-                        continue
                     save_file(
                         {key: value.detach().cpu().contiguous() for key, value in tensors.items()},
                         aside / f"{name}.safetensors",
@@ -118,8 +120,10 @@ class Checkpoints:
                 step=json.loads((folder / "state.json").read_text())["step"],
                 policy=load_file(folder / f"{self.policy_file}.safetensors"),
                 optimizer=load_file(folder / "optimizer.safetensors"),
-                reference=load_file(moved) if (moved := folder / "reference.safetensors").exists() else {},
-                sampler=load_file(older) if (older := folder / "sampler.safetensors").exists() else {},
+                **{
+                    name: load_file(file) if (file := folder / f"{name}.safetensors").exists() else {}
+                    for name in ("reference", "sampler", "reward_model")
+                },
             )
         if steps:
             raise MachineError(

@@ -15,6 +15,7 @@ from ..schema import RunConfig
 from ..tracking import Tracker
 from ..types import Group, Question, Reward, Verdict
 from .checkpoint import Checkpoints
+from .rounds import Rounds
 
 
 @dataclass(frozen=True)
@@ -33,5 +34,6 @@ class Parts:
     checkpoints: Checkpoints
     pieces: Callable[[Sequence[int]], list[str]]  # the text of each token of an answer
     encode: Callable[[str], tuple[int, ...]]  # the tokens of an answer, the EOS that ends it included
+    rounds: Rounds | None = None  # of a reward model that is trained on
     ranks: Ranks = field(default_factory=Ranks)
     sampler: Mapping[str, Tensor] = field(default_factory=dict)  # what a resumed run samples from first; see ahead.py
