@@ -108,6 +108,8 @@ def symbols(config: RunConfig) -> str:
     """What the letters stand for, those that are there."""
     name = {"token": "r = π/π_old of a token", "sequence": "s = (π/π_old)^(1/|o|) of an answer"}
     said = [name.get(config.clip.kind, "r = π/π_old of a token, held fixed in the gradient"), "R the reward"]
+    if config.advantage.credit == "process":
+        said[-1] = f"R the reward of a step (reward.steps={config.reward.steps}), its mean over all steps of a group"
     if placed(config) == "loss":
         said.append("ρ = π_ref/π")
     if config.rollout.importance != "none":
@@ -153,6 +155,13 @@ def _surrogate(config: RunConfig) -> str:
 
 
 def _advantage(config: RunConfig) -> str:
+    normalised = _normalised(config)
+    if config.advantage.credit == "process":  # R of each step, and its mean and std over all steps of a group
+        return f"Σ over steps that end at t or later of {normalised}"
+    return normalised
+
+
+def _normalised(config: RunConfig) -> str:
     advantage = config.advantage
     baseline = {
         "group_mean": "R − mean(R)",

@@ -93,12 +93,12 @@ class RewardModel:
             logit = logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]
             loss = torch.nn.functional.binary_cross_entropy_with_logits(logit, labels)
             if not bool(loss.isfinite()):
-                raise NonFiniteError(f"reward.model={self.path}: its loss is {float(loss)}. Lower reward.model_lr.")
+                raise NonFiniteError(f"reward.model={self.path}: its loss is {loss.item()}. Lower reward.model_lr.")
             optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
             optimizer.step()
-            total += float(loss) * len(chosen)
+            total += loss.item() * len(chosen)
         self.model.requires_grad_(False)
         return total / len(pairs) if pairs else None
 
