@@ -16,6 +16,7 @@ NOUNS = {
     "rng",
     "files",
     "checks",
+    "reward_checks",
     "advice",
     "prompt_advice",
     "method",
