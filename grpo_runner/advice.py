@@ -92,11 +92,25 @@ def _reference_that_stays(config: RunConfig) -> Iterator[str]:
         yield f"beta.refresh_every={config.beta.refresh_every} is not reached in {config.steps} steps."
 
 
+def _rewards_without_say(config: RunConfig) -> Iterator[str]:
+    others = [part for part, weight in config.reward.parts.items() if weight and part not in ("correct", "countdown")]
+    if config.advantage.credit == "pairs" and others:
+        yield (
+            f"advantage.credit=pairs goes by the checker's right and wrong alone: reward.parts.{others[0]} is logged, "
+            "and trains nothing."
+        )
+
+
 def _groups_left_out(config: RunConfig) -> Iterator[str]:
     if not config.rollout.dynamic_sampling:
         return
+    keeps_all = config.samples.keep == "all"  # else a group is left out for having nothing to train on
     # of a function of the user's own nothing is known; the group's std takes the weight of such a group by itself
-    if config.advantage.baseline in ("none", "batch_mean") and config.advantage.scale in ("none", "batch_std"):
+    if (
+        keeps_all
+        and config.advantage.baseline in ("none", "batch_mean")
+        and config.advantage.scale in ("none", "batch_std")
+    ):
         yield (
             f"rollout.dynamic_sampling with advantage.baseline={config.advantage.baseline}: groups whose answers all "
             "earned the same would carry weight here, and are left out."
@@ -179,7 +193,8 @@ def _single_update(config: RunConfig) -> Iterator[str]:
         return
     if config.optim.minibatch != "whole":
         yield f"optim.minibatch={config.optim.minibatch} changes nothing with optim.updates_per_rollout=1."
-    yield "optim.updates_per_rollout=1: the probability ratio is 1 throughout, so the clip range cannot act."
+    if config.clip.kind != "none":
+        yield "optim.updates_per_rollout=1: the probability ratio is 1 throughout, so the clip range cannot act."
 
 
 def _cut_vocabulary(config: RunConfig) -> Iterator[str]:
@@ -219,6 +234,7 @@ _WARNINGS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _kl_without_weight,
     _kl_in_the_reward,
     _reference_that_stays,
+    _rewards_without_say,
     _groups_left_out,
     _parts_of_groups,
     _overlong,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from . import reward_checks
+from . import critic_checks, pair_checks, reward_checks, sample_checks
 from .errors import InputError, nearest
 from .later import LATER
 from .objectives import NAMED
@@ -69,41 +69,6 @@ def _eps(config: RunConfig) -> Iterator[str]:
 def _dual(config: RunConfig) -> Iterator[str]:
     if config.clip.dual is not None and config.clip.kind == "cispo":
         yield "clip.dual changes nothing with clip.kind=cispo, which clips a weight and no term. Leave it out."
-
-
-def _samples(config: RunConfig) -> Iterator[str]:
-    samples, source = config.samples, config.samples.source
-    if samples.per_question is not None and samples.keep == "all":
-        yield "samples.per_question changes nothing with samples.keep=all. Leave it out, or take samples.keep=right."
-    if source == "policy":
-        return
-    if source == "solutions" and config.group_size.value != 1:
-        yield f"samples=solutions with group_size={config.group_size.value}: a question has one. Allowed: group_size=1."
-    if source == "solutions" and (config.advantage.baseline, config.advantage.scale) != ("none", "none"):
-        yield "samples=solutions: every coefficient is 1, with nothing to compare. Allowed: advantage=reinforce."
-    if config.clip.kind != "none":
-        yield (
-            f"samples={source} with clip.kind={config.clip.kind}: answers of another policy have no π_old. "
-            "Allowed: clip=none."
-        )
-    for key, asked in {
-        "rollout.ahead": config.rollout.ahead,
-        "rollout.dynamic_sampling": config.rollout.dynamic_sampling > 0,
-        "rollout.importance": config.rollout.importance != "none",
-    }.items():
-        if asked:
-            yield f"{key} changes nothing with samples={source}: no answers are sampled in the steps. Leave it out."
-
-
-def _no_clip(config: RunConfig) -> Iterator[str]:
-    clip = config.clip
-    if clip.kind == "none" and (clip.low, clip.high, clip.dual) != (0.0, 0.0, None):
-        yield "clip.low, clip.high, clip.dual change nothing with clip.kind=none. Allowed: clip=none, which sets them."
-
-
-def _solution_column(config: RunConfig) -> Iterator[str]:
-    if config.data.kind != "table" and config.data.solution_column is not None:
-        yield f"data.solution_column changes nothing with data.kind={config.data.kind}. Leave it out."
 
 
 def _divisor(config: RunConfig) -> Iterator[str]:
@@ -260,9 +225,9 @@ _FAULTS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _ddof,
     _eps,
     _dual,
-    _samples,
-    _no_clip,
-    _solution_column,
+    *sample_checks.FINDERS,
+    pair_checks.faults,
+    critic_checks.faults,
     _divisor,
     _kl,
     _adapter,

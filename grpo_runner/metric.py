@@ -24,8 +24,9 @@ _TRAINING = (
     *(f"health/{rule}" for rule in RULES),
     # of runs that have the setting
     *("reward/overlong", "reward/after_kl", "refills", "groups/kept", "importance/mean", "importance/capped"),
+    *("time/probe_s", "dpo/margin", "dpo/accuracy", "dpo/loss"),
+    *("critic/loss", "critic/grad_norm", "critic/explained_variance", "critic/value", "time/critic_s"),
     *("steps/mean", "steps/right", "reward/model_gap", "reward/model_loss"),
-    "time/probe_s",
 )
 _EVALUATED = ("accuracy", "length_mean", "length_right", "length_wrong", "truncated", "no_answer")
 

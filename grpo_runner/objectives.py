@@ -37,6 +37,7 @@ PRESETS = {
         "sequence_sum",
         "reward - mean of the whole step",
     ),
+    "maxrl": Preset("MaxRL", "group_mean", "group_mean", "sequence_mean", "reward - group mean, over the group's mean"),
     "batch_std": Preset(
         "the group mean over the step's std",
         "group_mean",
@@ -78,7 +79,7 @@ class Objective(NamedTuple):
         return self._weighing() == other._weighing()
 
     def _weighing(self) -> tuple[object, ...]:
-        deviation = (self.ddof, self.eps) if self.scale != "none" else ()
+        deviation = (self.ddof, self.eps) if self.scale != "none" else ()  # of a mean ddof is always 0
         return (self.baseline, self.scale, deviation, self.norm, self.budget if self.norm == "constant" else None)
 
 

@@ -180,6 +180,17 @@ class ClipConfig:
 
 
 @dataclass(frozen=True, config=_STRICT)
+class CriticConfig:
+    """PPO's value model, and the estimator that rests on it; all null where there is none."""
+
+    kind: Literal["none", "shared_base", "own_model"]
+    lr: Rate | None
+    gamma: Fraction | None
+    lam: Annotated[float, Field(ge=0, le=1)] | None
+    clip: Positive | None
+
+
+@dataclass(frozen=True, config=_STRICT)
 class LoraConfig:
     """The adapter that is trained, or full fine-tuning when disabled."""
 
@@ -287,6 +298,7 @@ class RunConfig:
     beta: BetaConfig
     group_size: GroupSizeConfig
     clip: ClipConfig
+    critic: CriticConfig
     lora: LoraConfig
     optim: OptimConfig
     rollout: RolloutConfig

@@ -68,10 +68,12 @@ def batch_std(rewards_QG: Tensor, ddof: int, eps: float) -> Tensor:
 def mean_scale(rewards_QG: Tensor, ddof: int, eps: float) -> Tensor:
     """(Q, 1) mean of the group plus eps (MaxRL, 2026: with rewards of 0 and 1 a right answer's advantage is (1-p)/p).
 
-    Infinite where there is no variance or the mean is not above 0, so that the group weighs 0.
+    Infinite where there is no variance or the mean is not above 0, so that the group weighs 0: where rewards may be
+    negative too, a mean that is 0 but for rounding would weigh any size.
     """
     mean_Q1 = rewards_QG.nanmean(dim=1, keepdim=True) + eps
-    return mean_Q1.masked_fill(zero_variance(rewards_QG)[:, None] | ~(mean_Q1 > 0), torch.inf)
+    residue_Q1 = 1e-12 * rewards_QG.abs().nanmean(dim=1, keepdim=True)
+    return mean_Q1.masked_fill(zero_variance(rewards_QG)[:, None] | ~(mean_Q1 > residue_Q1), torch.inf)
 
 
 def std(rewards_QG: Tensor, ddof: int) -> Tensor:

@@ -57,10 +57,6 @@ def load(
     """
     if config.kind in GENERATORS:
         made, made_eval = _made(config, GENERATORS[config.kind], seed)
-        if solved and any(question.solution is None for question in made):
-            raise InputError(
-                f"samples=solutions: data.kind={config.kind} makes no solutions. Allowed: data=arithmetic, or a table."
-            )
         return DataSets(made, made_eval, (), digest(made))
     notes: list[str] = []
     cached = cache(unreadable)  # golds repeat, and a symbolic one is slow to parse
@@ -85,7 +81,7 @@ def load(
     train = _subset(train, config.train_size, seed)
     golds.check(train, "data.train", cached, _MEND)
     chosen = _without_places(train)
-    return DataSets(chosen, _eval(config, cached, notes) if evaluated else (), tuple(notes), digest(chosen))
+    return DataSets(chosen, _eval(config, cached, notes) if evaluated else (), tuple(notes), digest(chosen, solved))
 
 
 def eval_questions(config: DataConfig, seed: int, unreadable: Unreadable) -> tuple[Question, ...]:
@@ -126,11 +122,16 @@ def glance(config: DataConfig, source: SourceConfig, key: str) -> None:
     table.glance(source, key, _keys(config, source, key))
 
 
-def digest(questions: Iterable[Question]) -> str:
-    """sha256 over a JSON line for each question, `[text, gold, …]`; ids and places have no part in it."""
+def digest(questions: Iterable[Question], solved: bool = False) -> str:
+    """sha256 over a JSON line for each question, `[text, gold, …]`; ids and places have no part in it.
+
+    solved: a line more for each, its worked solution.
+    """
     told = hashlib.sha256()
     for question in questions:
         told.update(json.dumps([question.text, *question.golds], ensure_ascii=False).encode() + b"\n")
+        if solved:
+            told.update(json.dumps(question.solution, ensure_ascii=False).encode() + b"\n")
     return told.hexdigest()
 
 
@@ -213,6 +214,11 @@ def _solved(place: str, question: Question, cell: Any) -> Placed:
     """With its solution, without the calculator's marks of GSM8K (<<48/2=24>>), which are no part of the text."""
     if not isinstance(cell, str) or not cell.strip():
         raise InputError(f"{place}: the worked solution (data.solution_column) is empty or not text.")
+    if cell.strip() in question.golds:  # of a file whose answers are bare, where those of the set's own are worked
+        raise InputError(
+            f"{place}: the worked solution (data.solution_column) is the bare answer {cell.strip()!r}.\n"
+            "Allowed: a column of worked solutions (data.solution_column=NAME), or a file that has them."
+        )
     golds.check_utf8(f"{place}: the worked solution (data.solution_column)", cell)
     return place, replace(question, solution=_CALCULATOR.sub("", cell).strip())
 

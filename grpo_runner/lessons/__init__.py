@@ -19,10 +19,11 @@ def explain(words: Sequence[str], console: Console | None = None) -> int:
     """Answer the words after `explain`; gives 0. Raises InputError in one line for what a user can mend.
 
     No words: one screen of worked numbers. `--rewards …`: the same for the user's own group. `methods`: every method as
-    coefficient · ∇log π. `length`: what each does to the lengths of right and wrong answers. `RUN_FOLDER --step N`: the
-    answers of a real step, token by token where the run recorded them, and the same as a page of HTML. console: where
-    to, stdout by default.
+    coefficient · ∇log π. `family`: what each gives the same answers. `length`: what each does to the lengths of right
+    and wrong answers. `RUN_FOLDER --step N`: the answers of a real step, token by token where the run recorded them,
+    and the same as a page of HTML. console: where to, stdout by default.
     """
+    from .family_words import Family
     from .show import Screen
     from .words import Length, Methods, Own, Step, Usage, Worked, read
 
@@ -39,6 +40,10 @@ def explain(words: Sequence[str], console: Console | None = None) -> int:
             from .length import show as show_length
 
             show_length(console, wanted)
+        case Family():
+            from .family_view import show as show_family
+
+            show_family(console, wanted)
         case Worked():
             from .worked import show
 

@@ -62,6 +62,9 @@ METHODS = (
         "advantage=reinforce loss_norm=sequence_sum beta=no_kl",
     ),
     Method(
+        "MaxRL", "G by the policy", "rule", "(r_i - mean r)/mean r", "arXiv 2602.02710", "method=maxrl",
+    ),
+    Method(
         "DAPO", "G by the policy, refilled till they differ", "rule, overlong penalty",
         "GRPO's without KL, clip 0.2 below and 0.28 above; over the tokens of the group, not of the answer",
         "arXiv 2503.14476 eq. 8-13", "experiment=dapo",

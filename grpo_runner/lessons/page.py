@@ -76,7 +76,7 @@ def _lines(step: StepRecord, slots: Sequence[int], run: str, command: str) -> It
 def _legend(step: StepRecord, most: float) -> str:
     what = "Background: the coefficient of a token" if step.has_tokens else "Background: the weight of a token"
     keys = "".join(
-        f"<span{_class(part * most, most, 'k')}>{compact(part * most, 3)}</span>"
+        f"<span{colour_class(part * most, most, 'k')}>{compact(part * most, 3)}</span>"
         for part in (1.0, 0.5, 0.25, 0.1, 0.0, -0.1, -0.25, -0.5, -1.0)
     )
     rest = '; <span class="c">clipped</span> tokens are underlined; every token says its figures under the pointer'
@@ -125,7 +125,7 @@ def _text(step: StepRecord, row: int, most: float) -> Iterator[str]:
     tokens, weight = step.tokens[row], float(step.columns[0].token_N[row])
     if tokens is None:
         value = 0.0 if step.has_tokens else weight
-        yield f"<span{_class(value, most)}>{_safe(step.rows[row]['completion'] or '(no text)')}</span>"
+        yield f"<span{colour_class(value, most)}>{_safe(step.rows[row]['completion'] or '(no text)')}</span>"
         return
     for place, text in enumerate(tokens.texts):
         coefficient = tokens.coefficient[place] if tokens.coefficient else None
@@ -139,11 +139,13 @@ def _text(step: StepRecord, row: int, most: float) -> Iterator[str]:
             part = f" ({compact(tokens.kl_coefficient[place])} of the coefficient)" if tokens.kl_coefficient else ""
             said.append(f"KL {tokens.kl[place]:.4g}{part}")
         said += ["clipped"] if clipped else []
-        shown = _class(coefficient or 0.0, most, *("c" * clipped), *("n" * text.startswith("\n")), *("e" * (not text)))
+        shown = colour_class(
+            coefficient or 0.0, most, *("c" * clipped), *("n" * text.startswith("\n")), *("e" * (not text))
+        )
         yield f'<span{shown} title="{_safe(chr(10).join(said))}">{_safe(text)}</span>'
 
 
-def _class(value: float, most: float, *more: str) -> str:
+def colour_class(value: float, most: float, *more: str) -> str:
     """The class attribute of a colour: u1 to u20 for up, d1 to d20 for down."""
     size = level(value, most)
     names = ([f"{'u' if size > 0 else 'd'}{abs(size)}"] if size else []) + list(more)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,12 @@ from .show import one_line
 RUN = "this run"  # the label of an objective that has no name of its own here
 
 
+BY_TOKEN = (
+    "advantage.credit={}: what tokens got is not of their answer's reward alone. A and the weight of a token are the "
+    "means that the run recorded; each token's own is its coefficient"
+)
+
+
 @dataclass(frozen=True)
 class Column:
     """What one objective gives the answers of the step, row = slot · G + sample."""
@@ -35,6 +41,7 @@ class Column:
     advantages_N: Tensor
     token_N: Tensor
     total_N: Tensor
+    norm_N: Tensor
 
 
 @dataclass(frozen=True)
@@ -91,6 +98,9 @@ def read(folder: Path, number: int | None) -> StepRecord:
     rewards = [row["reward"] if wanted else math.nan for row, wanted in zip(rows, counted, strict=True)]
     rewards_QG = torch.tensor(rewards, dtype=torch.float64).view(-1, size)
     columns = weigh_all(config, number, rewards_QG, torch.tensor([row["tokens"] for row in rows]))
+    by_outcome = config.advantage.credit == "outcome"
+    if not by_outcome:
+        columns[0] = _as_recorded(columns[0], rows)
     table = read_questions(folder)
     names = ("step", "slot", "weight")
     recorded = zip(*(table[name].to_pylist() for name in names), strict=True) if table.num_rows else ()
@@ -104,7 +114,7 @@ def read(folder: Path, number: int | None) -> StepRecord:
         tokens=[tokens.read(row) for row in rows],
         columns=columns,
         question_weights=weights,
-        notes=_notes(rows, columns[0], weights, size),
+        notes=_notes(rows, columns[0], weights, size) if by_outcome else [BY_TOKEN.format(config.advantage.credit)],
     )
 
 
@@ -124,12 +134,21 @@ def weigh_all(config: RunConfig, step: int, rewards_QG: Tensor, lengths_N: Tenso
     optim, own, included_N = config.optim, run_objective(config), ~rewards_QG.isnan().flatten()
     parts = minibatches(included_N, rewards_QG.shape[1], optim.updates_per_rollout, optim.minibatch, config.seed, step)
     others = [beside(name, config) for name in REFERENCES]
-    same = [other for other in others if other.same_weights(own)]
+    of_reward = config.advantage.credit == "outcome"
+    same = [other for other in others if of_reward and other.same_weights(own)]
     objectives = [*(same or [own]), *(other for other in others if other not in same)]
     return [
-        Column(objective, place == 0, *figures.weigh(rewards_QG, lengths_N, objective, parts)[:3])
+        Column(objective, place == 0, *figures.weigh(rewards_QG, lengths_N, objective, parts))
         for place, objective in enumerate(objectives)
     ]
+
+
+def _as_recorded(own: Column, rows: Sequence[Mapping[str, Any]]) -> Column:
+    """The run's column with the advantages that it recorded, under its own loss norm."""
+    made_N = torch.tensor([row.get("advantage") or 0.0 for row in rows], dtype=torch.float64)
+    token_N = made_N * own.norm_N
+    lengths_N = torch.tensor([row["tokens"] for row in rows])
+    return replace(own, advantages_N=made_N, token_N=token_N, total_N=token_N * lengths_N)
 
 
 def _checked(row: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,10 @@
 USAGE = """\
 explain                               the papers' worked numbers on one screen
 explain methods                       every method as a coefficient of grad log pi, and what runs it here
+explain family                        what each method gives the tokens of the same four answers
+        [RUN_FOLDER --step N]         of a question of a run's step instead, the first
+        [--question ID]               this question
+        [--html FILE]                 as a page too: answers as rows, tokens as coloured cells
 explain length                        why 1/|o| lengthens wrong answers: a policy that can only stop or go on
         [--right 0.3] [--group 8]     chance of a right answer; answers in a group
         [--stop 0.15] [--body 6]      chance to stop at each token of the tail; tokens in front of it

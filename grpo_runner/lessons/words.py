@@ -1,4 +1,4 @@
-"""The words after `explain` as one of six wishes, or an InputError of one line. No torch.
+"""The words after `explain` as one of seven wishes, or an InputError of one line. No torch.
 
 The parser is our own and not argparse, which takes the `-1,1` of `--rewards -1,1` for a flag.
 """
@@ -10,10 +10,14 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import InputError, nearest
 from ..objectives import NORM_WORDS, PRESETS
 from .usage import USAGE
+
+if TYPE_CHECKING:
+    from .family_words import Family
 
 MOST_TOKENS, MOST_ANSWERS, LARGEST = 200_000, 1024, 1e9
 NORMS_HINT = ", ".join(NORM_WORDS)
@@ -99,7 +103,7 @@ PLACES = {  # where a flag belongs that was given elsewhere
 MOST_OF_GROUP, LEAST_STOP, LONGEST_BODY = 64, 0.005, 10_000  # so that all is summed in a second or two
 
 
-def read(words: Sequence[str]) -> Usage | Worked | Methods | Length | Step | Own:
+def read(words: Sequence[str]) -> Usage | Worked | Methods | Length | Step | Own | Family:
     """What is wanted."""
     words = list(words)
     if {"-h", "--help"} & set(words):
@@ -110,11 +114,15 @@ def read(words: Sequence[str]) -> Usage | Worked | Methods | Length | Step | Own
         if words[1:]:
             raise InputError(f'"explain methods" takes nothing more; "{words[1]}" came after it.')
         return Methods()
+    if words[0] == "family":
+        from .family_words import read as family
+
+        return family(words[1:])
     if words[0] == "length":
-        return _length(_flags(words[1:], LENGTH_FLAGS))
+        return _length(flags_of(words[1:], LENGTH_FLAGS))
     if words[0].startswith("-"):
-        return _own(_flags(words, OWN_FLAGS))
-    return _step(words[0], _flags(words[1:], STEP_FLAGS))
+        return _own(flags_of(words, OWN_FLAGS))
+    return _step(words[0], flags_of(words[1:], STEP_FLAGS))
 
 
 def _length(flags: dict[str, str]) -> Length:
@@ -129,23 +137,31 @@ def _length(flags: dict[str, str]) -> Length:
 
 def _step(folder: str, flags: dict[str, str]) -> Step:
     if not os.path.isdir(folder):
-        near = nearest(folder, ["methods", "length"])
+        near = nearest(folder, ["methods", "length", "family"])
         raise InputError(f'"{folder}" is no run folder.{near} All that explain takes: explain --help')
-    number = flags.get("--step")
+    page = html_place(flags.get("--html"))
+    question = flags.get("--question")
+    if question is not None and "--all" in flags:
+        raise InputError("--all and --question: one question, or all. Give one of the two.")
+    return Step(Path(folder), step_number(flags.get("--step")), question, page, "--all" in flags)
+
+
+def step_number(number: str | None) -> int | None:
+    """Of `--step`."""
     if number is not None and not (number.isascii() and number.isdecimal()):
         raise InputError(f'--step {number}: "{number}" is not a step. Allowed: a whole number of at least 0.')
-    html = flags.get("--html")
+    return None if number is None else int(number)
+
+
+def html_place(html: str | None) -> Path | None:
+    """Of `--html`: where a file is, or could be."""
     if html is not None and (not html or os.path.isdir(html) or not os.path.isdir(os.path.dirname(html) or ".")):
         raise InputError(f"--html {html}: not a place for a file. Allowed: a file's name, in a folder that is there.")
     if html is not None and not _is_file_or_free(html):
         raise InputError(
             f"--html {html}: what is there is no file but a device, a pipe or the like. Give a file's name."
         )
-    question = flags.get("--question")
-    if question is not None and "--all" in flags:
-        raise InputError("--all and --question: one question, or all. Give one of the two.")
-    step, page = None if number is None else int(number), None if html is None else Path(html)
-    return Step(Path(folder), step, question, page, "--all" in flags)
+    return None if html is None else Path(html)
 
 
 def _is_file_or_free(place: str) -> bool:
@@ -204,7 +220,7 @@ def _own(flags: dict[str, str]) -> Own:
     )
 
 
-def _flags(words: Sequence[str], allowed: Sequence[str]) -> dict[str, str]:
+def flags_of(words: Sequence[str], allowed: Sequence[str]) -> dict[str, str]:
     """Flag -> value of `--flag value` and `--flag=value`."""
     found: dict[str, str] = {}
     rest = list(words)

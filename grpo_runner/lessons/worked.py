@@ -62,7 +62,11 @@ def show(console: Console) -> None:
     )
     console.print()
     console.print(Text("your own group: explain --rewards 1,0,0,0,0 --lengths 120,80,300,64,90", style="dim"))
-    console.print(Text("a step of a run: explain RUN_FOLDER --step N    all methods: explain methods", style="dim"))
+    console.print(
+        Text(
+            "a step of a run: explain RUN_FOLDER --step N    all methods: explain methods, explain family", style="dim"
+        )
+    )
     console.print(Text("why wrong answers grow under 1/|o|: explain length", style="dim"))
 
 

@@ -137,6 +137,8 @@ def _work(config: RunConfig, sizes: Sizes, place: Place, prompt: int, world: int
         packed=config.optim.packing,
         checkpointing=config.model.gradient_checkpointing,
         reference=beta.value > 0 and (full or moved or begun),
+        critic=config.critic.kind != "none",
+        own_base=config.critic.kind == "own_model",
         merged=rollout.merge_lora and not full and not nf4,
         ahead=rollout.ahead,
         cast=full and not wide,

@@ -35,9 +35,9 @@ class Work:
     nf4: the linear layers are stored in 4 bits. adapter: parameters of the LoRA adapter, 0 in full fine-tuning.
     rows, groups: answers decoded at once, and the questions they belong to; prompt, budget: tokens of a prompt, and of
     an answer. micro: tokens of one micro-batch of the update, in micro_rows answers. reference: a copy of what is
-    trained stands beside it. merged: sampling adds the adapter into a copy of the linear layers. ahead: that copy stays
-    for the update. engine: native, transformers or vllm; share: bytes that vLLM takes. shared: gradients are summed
-    over several processes. kind: cpu or cuda.
+    trained stands beside it. critic: there is PPO's value model; own_base: on a base of its own. merged: sampling adds
+    the adapter into a copy of the linear layers. ahead: that copy stays for the update. engine: native, transformers or
+    vllm; share: bytes that vLLM takes. shared: gradients are summed over several processes. kind: cpu or cuda.
     """
 
     sizes: Sizes
@@ -54,6 +54,8 @@ class Work:
     packed: bool = True
     checkpointing: bool = False
     reference: bool = False
+    critic: bool = False
+    own_base: bool = False
     merged: bool = True
     ahead: bool = False
     cast: bool = False
@@ -74,17 +76,25 @@ class Work:
 
 def lasting(work: Work) -> dict[str, int]:
     """Bytes that are there all the time."""
-    size, parts = work.sizes, {}
-    if work.nf4:
-        parts["weights, linear layers in 4 bits"] = int(size.base * NF4 + (size.parameters - size.base) * work.stored)
-    else:
-        parts["weights"] = size.parameters * work.stored
+    parts = {}
+    parts["weights, linear layers in 4 bits" if work.nf4 else "weights"] = _base(work)
     if not work.full:
         parts["LoRA adapter"] = work.adapter * WIDE
     parts["AdamW's two moments"] = work.trained * WIDE * 2
     if work.reference:
         parts["reference policy"] = work.trained * WIDE
+    if work.critic:
+        parts["critic, with its two moments"] = work.trained * WIDE * 3
+    if work.own_base and not work.full:
+        parts["critic's own base"] = _base(work)
     return parts
+
+
+def _base(work: Work) -> int:
+    size = work.sizes
+    if not work.nf4:
+        return size.parameters * work.stored
+    return int(size.base * NF4 + (size.parameters - size.base) * work.stored)
 
 
 def itself(kind: str) -> dict[str, int]:
@@ -140,7 +150,7 @@ def saving(work: Work) -> dict[str, int]:
     """Bytes that a checkpoint adds: its largest file stands in memory once more, on a CPU beside what it is made of."""
     if work.kind != "cpu":
         return {}
-    return {"a checkpoint's moments, as written": work.trained * WIDE * 2}
+    return {"a checkpoint's moments, as written": work.trained * WIDE * 2 * (2 if work.critic else 1)}
 
 
 def kept(work: Work) -> int:

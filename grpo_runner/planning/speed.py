@@ -64,6 +64,7 @@ def fingerprint(config: RunConfig) -> str:
         asdict(config.lora), rollout.engine, rollout.batch_rows, rollout.merge_lora, rollout.ahead, optim.packing,
         optim.fused, optim.updates_per_rollout, optim.minibatch, optim.microbatch_tokens, config.beta.value > 0,
         config.entropy_bonus > 0, config.group_size.value, config.questions_per_step, config.max_new_tokens,
+        config.critic.kind,
     )  # fmt: skip
     return blake2b(repr(parts).encode(), digest_size=8).hexdigest()
 

@@ -94,6 +94,8 @@ def halves(config: RunConfig) -> str:
 
 def formula(config: RunConfig) -> str:
     """The objective that is maximised, on one line."""
+    if config.advantage.credit == "pairs":
+        return f"J = 1/N Σ_pairs log σ({config.beta.value:g} (Δ+ − Δ−)), Δ = {_of_answer(config)} log π/π_ref"
     terms = [_surrogate(config)]
     if placed(config) == "loss":
         terms.append(f"− {config.beta.value:g} {_KL[config.beta.estimator]}")
@@ -106,6 +108,8 @@ def formula(config: RunConfig) -> str:
 
 def symbols(config: RunConfig) -> str:
     """What the letters stand for, those that are there."""
+    if config.advantage.credit == "pairs":
+        return "Δ+ of the right answer, Δ− of the wrong one; N the answers that are in pairs; π_ref the reference"
     name = {"token": "r = π/π_old of a token", "sequence": "s = (π/π_old)^(1/|o|) of an answer"}
     said = [name.get(config.clip.kind, "r = π/π_old of a token, held fixed in the gradient"), "R the reward"]
     if config.advantage.credit == "process":
@@ -114,12 +118,21 @@ def symbols(config: RunConfig) -> str:
         said.append("ρ = π_ref/π")
     if config.rollout.importance != "none":
         said.append("μ the sampling engine's policy")
+    if config.advantage.credit == "gae":
+        critic = config.critic
+        said.append(f"V the critic's value ({critic.kind}), γ {critic.gamma:g}, λ {critic.lam:g}")
     if config.entropy_bonus > 0:
         said.append("H the entropy")
     return "; ".join(said)
 
 
 _KL = {"k3": "(ρ − log ρ − 1)", "k2": "½(log ρ)²", "k1": "(−log ρ)"}
+
+
+def _of_answer(config: RunConfig) -> str:
+    """What stands before the log-ratio of a token, of an answer by itself."""
+    kind = config.loss_norm.kind
+    return {"sequence_mean": "1/|o| Σ_t", "constant": f"1/{budget_of(config):g} Σ_t"}.get(kind, "Σ_t")
 
 
 def _norm(config: RunConfig) -> str:
@@ -163,6 +176,8 @@ def _advantage(config: RunConfig) -> str:
 
 def _normalised(config: RunConfig) -> str:
     advantage = config.advantage
+    if advantage.credit == "gae":
+        return "Σ_k (γλ)^k δ_(t+k), δ_t = R_t + γ V_(t+1) − V_t"
     baseline = {
         "group_mean": "R − mean(R)",
         "leave_one_out": "R − mean of the others' R",
@@ -185,6 +200,8 @@ def _reward(config: RunConfig) -> str:
         terms.append("overlong penalty")
     said = " + ".join(terms)
     if placed(config) == "reward":
+        if config.advantage.credit == "gae":
+            return f"−{config.beta.value:g} log π/π_ref of a token, and {said} at the last"
         return f"{said} − {config.beta.value:g} Σ_t log π/π_ref"
     return "" if said == "correct" else said
 
@@ -215,8 +232,12 @@ def _shown_keys(config: RunConfig) -> list[str]:
     advantage, clip, rollout = config.advantage, config.clip, config.rollout
     several = config.optim.updates_per_rollout > 1
     wanted = {
-        "advantage.baseline": True,
-        "advantage.scale": True,
+        "samples.source": config.samples.source != "policy",
+        "samples.keep": config.samples.keep != "all",
+        "samples.per_question": config.samples.keep != "all",
+        "advantage.credit": advantage.credit != "outcome",
+        "advantage.baseline": advantage.credit not in ("pairs", "gae"),
+        "advantage.scale": advantage.credit not in ("pairs", "gae"),
         "advantage.ddof": advantage.scale != "none",
         "advantage.eps": advantage.scale != "none",
         "loss_norm.kind": True,
@@ -226,9 +247,10 @@ def _shown_keys(config: RunConfig) -> list[str]:
         "beta.placement": config.beta.value > 0,
         "beta.refresh_every": config.beta.refresh_every > 0,
         "clip.kind": clip.kind != "token",
-        "clip.low": True,
-        "clip.high": True,
+        "clip.low": clip.kind != "none",
+        "clip.high": clip.kind != "none",
         "clip.dual": clip.dual is not None,
+        **{f"critic.{name}": config.critic.kind != "none" for name in ("kind", "lr", "gamma", "lam", "clip")},
         "group_size.value": True,
         "questions_per_step": True,
         "optim.updates_per_rollout": True,

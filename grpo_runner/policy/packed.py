@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .attention import Attention, Bucket, blocks, fused
 from .batch import Batch
@@ -131,15 +131,27 @@ def packed_logprobs(
     decoder: Decoder, packed: Packed, temperature: float, entropy: bool
 ) -> tuple[Tensor, Tensor | None]:
     """((B, T) log-probabilities, (B, T) entropies in nats or None), float32, 0 where a row has no token."""
+    hidden = _states(decoder, packed)[packed.use]
+    logprobs, entropies = token_logprobs(hidden, decoder.head, packed.targets, temperature, entropy)
+    return _unpacked(packed, logprobs), None if entropies is None else _unpacked(packed, entropies)
+
+
+def packed_values(decoder: Decoder, packed: Packed, head: nn.Linear) -> Tensor:
+    """(B, T) a linear head at the state before each token, in the head's precision, 0 where a row has no token."""
+    states = _states(decoder, packed).to(head.weight.dtype)
+    values: Tensor = head(states).squeeze(1)
+    return _unpacked(packed, values[packed.use])
+
+
+def _states(decoder: Decoder, packed: Packed) -> Tensor:
+    """(K, hidden) of the tokens that are kept, after the last norm."""
     hidden = forward(decoder, decoder.layers(), packed.ids, packed.positions, packed.buckets)
-    hidden = rms(hidden[packed.kept], decoder.body.norm)[packed.use]
-    found = token_logprobs(hidden, decoder.head, packed.targets, temperature, entropy)
-    logprobs, entropies = (
-        None if values is None else values.new_zeros(packed.shape).index_put((packed.lines, packed.columns), values)
-        for values in found
-    )
-    assert logprobs is not None
-    return logprobs, entropies
+    return rms(hidden[packed.kept], decoder.body.norm)
+
+
+def _unpacked(packed: Packed, values: Tensor) -> Tensor:
+    """(B, T) of (R,) values of the sampled tokens."""
+    return values.new_zeros(packed.shape).index_put((packed.lines, packed.columns), values)
 
 
 def forward(

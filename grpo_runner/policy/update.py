@@ -145,7 +145,7 @@ class Trainer:
             try:
                 norms.append(self.stepper.step())
             except NotFinite as what:
-                raise _non_finite(str(what), batch, minibatch, step) from None
+                raise non_finite(str(what), batch, minibatch, step) from None
         tally.sum_over(self.ranks)
         return Update(
             kl=tally.mean("kl") if reference else None,
@@ -175,7 +175,7 @@ class Trainer:
         policy_NT, reference_NT = self._scores(batch, rows, None), self._scores(batch, rows, self.reference)
         found_NT = reward_penalty(policy_NT, reference_NT, batch.mask_NT, self.config.beta.estimator)
         if broken := [row for row in rows.tolist() if not math.isfinite(found_NT[row].sum())]:
-            raise _non_finite("KL penalty", batch, torch.tensor(broken), step)
+            raise non_finite("KL penalty", batch, torch.tensor(broken), step)
         return found_NT.masked_fill(~included_N[:, None], torch.nan)
 
     def refresh_reference(self, step: int) -> None:
@@ -238,7 +238,7 @@ class Trainer:
         loss = loss_of(given, self.config)
         # the ratios are looked at by themselves: where a weight is 0, an infinite ratio makes no infinite loss
         if not all(torch.isfinite(values).all() for values in (loss.value, loss.ratio, loss.importance)):
-            raise _non_finite("loss or ratio", work.batch, piece, work.step)
+            raise non_finite("loss or ratio", work.batch, piece, work.step)
         caught: list[Tensor] = []
         if tally.record is not None:  # a hook that held the tensor itself would be a cycle that is never freed
             logprobs_BT.register_hook(caught.append)
@@ -253,17 +253,23 @@ class Trainer:
         scores_NT = torch.zeros(batch.mask_NT.shape, dtype=torch.float64)
         score = self.score_reference if reference else self.score
         with reference.active() if reference else nullcontext(), self.precision():
-            left = self.ranks.rows(rows, batch.groups_N)
-            while len(left):
-                try:
-                    for piece in score.cut(batch, left, self.budget.tokens):
-                        values_BT, _ = score(batch, piece)
-                        scores_NT[piece, : values_BT.shape[1]] = values_BT.double().cpu()
-                    break
-                except torch.OutOfMemoryError:
-                    pass
-                self.budget.halve()
+            own = self.ranks.rows(rows, batch.groups_N)
+            self.in_pieces(score, batch, own, scores_NT, lambda piece: score(batch, piece)[0])
         return self.ranks.sum(scores_NT, "scores")
+
+    def in_pieces(
+        self, score: Scorer, batch: Batch, rows: Tensor, into_NT: Tensor, made: Callable[[Tensor], Tensor]
+    ) -> None:
+        """Fill `into_NT` with what `made` gives of each piece of the rows, (B, T); smaller pieces where memory ends."""
+        while len(rows):
+            try:
+                for piece in score.cut(batch, rows, self.budget.tokens):
+                    values_BT = made(piece)
+                    into_NT[piece, : values_BT.shape[1]] = values_BT.double().cpu()
+                return
+            except torch.OutOfMemoryError:
+                pass
+            self.budget.halve()
 
     @contextmanager
     def dropout_draws(self, purpose: str, step: int, number: int) -> Iterator[None]:
@@ -288,7 +294,8 @@ class Trainer:
         self.stepper.load_state(tensors)
 
 
-def _non_finite(what: str, batch: Batch, rows: Tensor, step: int) -> NonFiniteError:
+def non_finite(what: str, batch: Batch, rows: Tensor, step: int) -> NonFiniteError:
+    """The error that ends a run, with the questions of these rows."""
     names = sorted({batch.question_ids[row] for row in rows.tolist()})
     shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
     return NonFiniteError(

@@ -22,6 +22,7 @@ from ..evaluation import Suite, evaluate
 from ..files import disk_errors, write_atomic, write_json
 from ..method import method_name
 from ..parallel import Ranks
+from ..policy.critic import Critic
 from ..policy.models import choose_device, choose_dtype, eos_ids, load_tokenizer
 from ..policy.reward_model import RewardModel, reward_model
 from ..policy.update import Trainer
@@ -85,7 +86,8 @@ def build(
     trainer = Trainer(model, tokenizer.pad_token_id, config, device, autocast, say, ranks)
     policy_file = "adapter" if config.lora.enabled else "policy"
     checkpoints = Checkpoints(folder / "checkpoints", config.checkpoint.keep, policy_file, ranks.leads)
-    start, sampler = restore(checkpoints, trainer, learned, say)
+    critic = Critic(trainer, config) if config.critic.kind != "none" else None
+    start, sampler = restore(checkpoints, trainer, critic, learned, say)
     refreshed = learned is not None and config.reward.refresh_every > 0
     if refreshed and ranks.world > 1:
         raise InputError("reward.refresh_every: needs one process. Allowed: reward.refresh_every=0.")
@@ -117,6 +119,7 @@ def build(
         grade=grade,
         reward_of=reward_of,
         trainer=trainer,
+        critic=critic,
         evaluate=evaluate_at,
         tracker=tracker,
         checkpoints=checkpoints,
@@ -150,7 +153,11 @@ def _answer_ids(tokenizer: Any, text: str) -> tuple[int, ...]:
 
 
 def restore(
-    checkpoints: Checkpoints, trainer: Trainer, learned: RewardModel | None, say: Callable[[str], None]
+    checkpoints: Checkpoints,
+    trainer: Trainer,
+    critic: Critic | None,
+    learned: RewardModel | None,
+    say: Callable[[str], None],
 ) -> tuple[int, Mapping[str, Tensor]]:
     """Put the newest sound checkpoint into the trainer; gives the step to make next, and what it samples from.
 
@@ -158,7 +165,7 @@ def restore(
     """
     found, ranks = checkpoints.latest(say), trainer.ranks
     if found is None and ranks.world > 1:
-        found = Checkpoint(0, dict(trainer.named), {}, {}, {}, {})
+        found = Checkpoint(0, dict(trainer.named), {}, {}, {}, critic.state() if critic else {}, {})
     start = ranks.by_first(lambda: found.step if found else 0, "checkpoint")
     if found is None:
         return start, {}
@@ -166,6 +173,8 @@ def restore(
         for name, value in ranks.from_first(found.policy, "policy").items():
             trainer.named[name].copy_(value)
     trainer.load_state(ranks.from_first(found.optimizer, "optimizer"))
+    if critic is not None:
+        critic.load(ranks.from_first(found.critic, "critic"))
     reference = ranks.from_first(found.reference, "reference")
     if reference and trainer.reference is not None:
         trainer.reference.load(reference)

@@ -25,8 +25,8 @@ class Checkpoint:
     """What a resumed run starts from: trainable parameters, optimizer tensors, and the next step to make.
 
     reference: the tensors of a reference policy that is refreshed on the way; {} otherwise. sampler: of the policy that
-    the next step's answers come from, where that is an older one (rollout.ahead); {} otherwise. reward_model: of one
-    that is trained on by round; {} otherwise.
+    the next step's answers come from, where that is an older one (rollout.ahead); {} otherwise. critic: of PPO's value
+    model with its optimizer; {} otherwise. reward_model: of one that is trained on by round; {} otherwise.
     """
 
     step: int
@@ -34,6 +34,7 @@ class Checkpoint:
     optimizer: dict[str, Tensor]
     reference: dict[str, Tensor]
     sampler: dict[str, Tensor]
+    critic: dict[str, Tensor]
     reward_model: dict[str, Tensor]
 
 
@@ -59,6 +60,7 @@ class Checkpoints:
         optimizer: Mapping[str, Tensor],
         reference: Mapping[str, Tensor] = MappingProxyType({}),
         sampler: Mapping[str, Tensor] = MappingProxyType({}),
+        critic: Mapping[str, Tensor] = MappingProxyType({}),
         reward_model: Mapping[str, Tensor] = MappingProxyType({}),
     ) -> Path:
         """Write the state in which `step` is the next step to make. Raises MachineError; older checkpoints stay."""
@@ -69,7 +71,7 @@ class Checkpoints:
         try:
             with disk_errors(final):
                 aside.mkdir(parents=True)
-                some = {"reference": reference, "sampler": sampler, "reward_model": reward_model}
+                some = {"reference": reference, "sampler": sampler, "critic": critic, "reward_model": reward_model}
                 parts = {self.policy_file: policy, "optimizer": optimizer, **{k: v for k, v in some.items() if v}}
                 for name, tensors in parts.items():
                     save_file(
@@ -122,7 +124,7 @@ class Checkpoints:
                 optimizer=load_file(folder / "optimizer.safetensors"),
                 **{
                     name: load_file(file) if (file := folder / f"{name}.safetensors").exists() else {}
-                    for name in ("reference", "sampler", "reward_model")
+                    for name in ("reference", "sampler", "critic", "reward_model")
                 },
             )
         if steps:

@@ -38,12 +38,17 @@ class Rollout:
         masked = config.reward.truncated == "mask"
         samples = config.samples
         answers = [[answer.token_ids for answer in group.completions] for group in self.groups]
-        return kept(self._earned(masked), self.correct_QG, answers, samples.keep, samples.per_question)
+        return kept(self._earned(masked), self.right_QG(config), answers, samples.keep, samples.per_question)
 
     @property
     def correct_QG(self) -> Tensor:
         """(Q, G) bool, the checker's word."""
         return torch.tensor([[verdict.correct for verdict in row] for row in self.verdicts])
+
+    def right_QG(self, config: RunConfig) -> Tensor:
+        """(Q, G) bool, what `samples.keep` goes by: the checker's word, but for one that was cut off and earns 0."""
+        cut_QG = torch.tensor([[answer.truncated for answer in group.completions] for group in self.groups])
+        return self.correct_QG & ~cut_QG if config.reward.truncated == "zero" else self.correct_QG
 
     def _earned(self, masked: bool) -> Tensor:
         return torch.tensor(
@@ -62,8 +67,9 @@ def collect(run: Parts, step: int) -> tuple[Rollout, Tensor]:
     """(rollout, rewards_QG) of a step; a reward is NaN where the response is excluded.
 
     With `rollout.dynamic_sampling` (DAPO, arXiv 2503.14476 eq. 11), groups whose answers all earned the same are
-    excluded, and as many further questions are sampled as there are groups missing, for so many rounds at most. What
-    was turned down stays in the record. Raises InputError where groups are still missing and `rollout.when_short` says
+    excluded, and as many further questions are sampled as there are groups missing, for so many rounds at most; where
+    `samples.keep` leaves some answers alone, so are groups of which it leaves none. What was turned down stays in the
+    record. Raises InputError where groups are still missing and `rollout.when_short` says
     so. Where no group at all differs, all are excluded and the step makes no update.
     """
     config = run.config
@@ -75,7 +81,7 @@ def collect(run: Parts, step: int) -> tuple[Rollout, Tensor]:
         return made, rewards_QG
     others = order.others(len(run.questions), step, config.seed, chosen)
     while True:
-        differ_Q = ~zero_variance(rewards_QG)
+        differ_Q = _trains(rewards_QG, config.samples.keep)
         missing = config.questions_per_step - int(differ_Q.sum())
         if missing == 0 or not others or made.refills == config.rollout.dynamic_sampling:
             break
@@ -86,7 +92,7 @@ def collect(run: Parts, step: int) -> tuple[Rollout, Tensor]:
     if missing and config.rollout.when_short == "error":
         raise InputError(
             f"step {step}: after {made.refills} further rounds, only {config.questions_per_step - missing} of "
-            f"{config.questions_per_step} groups have answers that earned differently.\n"
+            f"{config.questions_per_step} groups {_TRAINS[config.samples.keep]}.\n"
             f"Allowed: rollout.when_short=smaller, a larger rollout.dynamic_sampling "
             f"(here {config.rollout.dynamic_sampling}), a larger group_size, or other questions."
         )
@@ -113,6 +119,18 @@ def sample(run: Parts, made: Rollout, chosen: Sequence[int], step: int, purpose:
         made.rewards.append(earned)
     made.seconds["time/rollout_s"] += between - start
     made.seconds["time/reward_s"] += time.perf_counter() - between
+
+
+def _trains(rewards_QG: Tensor, keep: str) -> Tensor:
+    """(Q,) bool: the groups that dynamic sampling has no other sampled for."""
+    return ~zero_variance(rewards_QG) if keep == "all" else (~rewards_QG.isnan()).any(dim=1)
+
+
+_TRAINS = {
+    "all": "have answers that earned differently",
+    "right": "have a right answer",
+    "pairs": "have a right answer and a wrong one",
+}
 
 
 def _sampling(config: RunConfig, step: int, refill: int, first_slot: int, purpose: str) -> Sampling:

@@ -25,6 +25,7 @@ MAY_CHANGE = (
     *("run_dir", "run_name", "sweep_name", "metric", "tracking", "checkpoint", "health", "optim.microbatch_tokens"),
     *("optim.packing", "optim.fused", "rollout.merge_lora"),  # the same to rounding
     *("rollout.batch_rows", "rollout.vllm_python", "rollout.vllm_memory"),
+    "data.solution_column",  # where solutions are trained on they are in the data's digest; elsewhere it has no say
 )
 
 

@@ -9,7 +9,7 @@ from ..algorithm import token_weights
 from ..objectives import budget_of
 from ..policy.batch import Batch, minibatches
 from ..tracking.local import wants_completions
-from .credit import CREDITS, Given
+from .credit import CREDITS, Given, fit_critic
 from .fixed import answers_of
 from .metrics import Step, step_completions, step_metrics, step_questions
 from .parts import Parts
@@ -36,13 +36,15 @@ def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
         batch, included_N = Batch.of(rollout.groups), ~rewards_QG.flatten().isnan()
         mask_NT = batch.mask_NT & included_N[:, None]
         penalty_NT = trainer.penalty(batch, included_N, step)
-        credited = credit(run, Given(step, rollout, batch, rewards_QG, mask_NT, penalty_NT))
+        given = Given(step, rollout, batch, rewards_QG, mask_NT, penalty_NT)
+        credited = credit(run, given)
         parts = minibatches(included_N, size, optim.updates_per_rollout, optim.minibatch, config.seed, step)
         weights_NT, norm_NT = token_weights(credited.advantages_NT, mask_NT, batch.groups_N, parts, norm.kind, budget)
         probed = probe_step(run, step, rollout, batch, credited.rewards_QG, mask_NT, parts)
         record, ready = wants_completions(config, step), time.perf_counter()
         ahead.begin(step + 1)
         update = trainer.update(batch, parts, weights_NT, norm_NT, step, record)
+        fitted = fit_critic(run, given, credited, parts)
         now = time.perf_counter()
         times = {"time/step_s": now - began, **rollout.seconds, "time/update_s": now - ready}
 
@@ -54,11 +56,12 @@ def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
             run.rounds.note(step, rollout)
         if probed.row is not None:
             run.tracker.probe(step, probed.row)
-        run.tracker.step(step, {**step_metrics(made), **probed.metrics, **refreshed, **times})
+        run.tracker.step(step, {**step_metrics(made), **fitted, **probed.metrics, **refreshed, **times})
         stopping = stop_asked()
         if stopping or (step + 1) % (config.checkpoint.every or config.steps) == 0 or step + 1 == config.steps:
             reference, learned = trainer.reference_state(), model_state(run.rounds)
-            run.checkpoints.save(step + 1, trainer.named, trainer.state(), reference, ahead.sampler, learned)
+            state = (trainer.named, trainer.state(), reference, ahead.sampler, run.critic_state(), learned)
+            run.checkpoints.save(step + 1, *state)
         if stopping:
             return step + 1
     return config.steps

@@ -118,7 +118,11 @@ def step_metrics(made: Step) -> dict[str, float | None]:
         "reward/mean": mean(known([reward.total for reward in scored])),
         **{f"reward/{part}": mean(known([reward.parts[part] for reward in scored])) for part in scored[0].parts},
         **_model_gap(scored, flat),
-        **({"reward/after_kl": number(rewards_QG.nanmean())} if made.penalty_N is not None else {}),
+        **(
+            {"reward/after_kl": number(rewards_QG.nanmean())}
+            if made.penalty_N is not None and made.config.beta.placement == "reward"
+            else {}
+        ),
         # two meanings of "reward std", named apart: inside the groups, and over all completions of the step
         "reward/group_std": number(std(rewards_QG, 0).nanmean()),
         "reward/batch_std": number(std(rewards_QG.reshape(1, -1), 0).squeeze()),

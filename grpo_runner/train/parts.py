@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..evaluation import Grade
 from ..parallel import Ranks
+from ..policy.critic import Critic
 from ..policy.update import Trainer
 from ..rollout import Engine
 from ..schema import RunConfig
@@ -29,6 +30,7 @@ class Parts:
     grade: Grade
     reward_of: Callable[[Sequence[Group], Sequence[Sequence[Verdict]]], list[list[Reward]]]
     trainer: Trainer
+    critic: Critic | None
     evaluate: Callable[[int], None]
     tracker: Tracker
     checkpoints: Checkpoints
@@ -37,3 +39,7 @@ class Parts:
     rounds: Rounds | None = None  # of a reward model that is trained on
     ranks: Ranks = field(default_factory=Ranks)
     sampler: Mapping[str, Tensor] = field(default_factory=dict)  # what a resumed run samples from first; see ahead.py
+
+    def critic_state(self) -> Mapping[str, Tensor]:
+        """What a checkpoint needs of PPO's critic; nothing without one."""
+        return self.critic.state() if self.critic is not None else {}

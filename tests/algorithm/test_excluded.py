@@ -33,7 +33,7 @@ def plain_advantages(groups, baseline, scale, ddof, eps):
     def one(group, i):
         others = group[:i] + group[i + 1 :]
         of_group, of_all = len(set(group)) == 1, len(set(everything)) == 1
-        if (of_group and (baseline in ("group_mean", "leave_one_out") or scale == "group_std")) or (
+        if (of_group and (baseline in ("group_mean", "leave_one_out") or scale in ("group_std", "group_mean"))) or (
             of_all and (baseline == "batch_mean" or scale == "batch_std")
         ):
             return 0.0
@@ -43,7 +43,12 @@ def plain_advantages(groups, baseline, scale, ddof, eps):
             "batch_mean": lambda: statistics.fmean(everything),
             "none": lambda: 0.0,
         }[baseline]()
-        width = {"none": lambda: 1.0, "group_std": lambda: spread(group), "batch_std": lambda: spread(everything)}
+        width = {
+            "none": lambda: 1.0,
+            "group_std": lambda: spread(group),
+            "batch_std": lambda: spread(everything),
+            "group_mean": lambda: rate if (rate := statistics.fmean(group) + eps) > 0 else math.inf,
+        }
         return (group[i] - middle) / width[scale]()
 
     return [[one(group, i) for i in range(len(group))] for group in groups]
@@ -218,7 +223,7 @@ def test_pb014_a_masked_answer_moves_neither_baseline_nor_std(baseline, scale):
     masked = rollout.rewards_QG(changed(CONFIG, reward__truncated="mask"))
     assert masked.isnan().tolist() == [[False, False, False, True]]
     three = {"group_mean": (2 / 3, -1 / 3), "batch_mean": (2 / 3, -1 / 3), "leave_one_out": (1.0, -0.5), "none": (1, 0)}
-    width = 1.0 if scale == "none" else 2**0.5 / 3
+    width = {"none": 1.0, "group_mean": 2 / 3}.get(scale, 2**0.5 / 3)
     right, wrong = (value / width for value in three[baseline])
     assert advantages(masked, baseline, scale)[0].tolist() == pytest.approx([right, wrong, wrong, 0.0])
     kept = rollout.rewards_QG(changed(CONFIG, reward__truncated="keep"))  # negative control

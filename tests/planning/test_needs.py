@@ -51,6 +51,18 @@ def test_an_adapter_on_7b_by_hand():
     assert made.peaks["sampling"] == rest + needs.CUDA_ITSELF
 
 
+def test_a_critic_by_hand():
+    """Its adapter with two moments; as a model of its own the base once more, and in full fine-tuning 12 bytes for 4."""
+    lora = 28 * 16 * ((3584 + 3584) + 2 * (3584 + 512) + (3584 + 3584) + 3 * (3584 + 18944))
+    without = found("method=grpo", "beta=no_kl").lasting
+    assert not any("critic" in part for part in without)
+    shared = found("method=ppo").lasting
+    assert shared == {**without, "critic, with its two moments": 12 * lora}
+    assert found("method=ppo", "critic=own_model").lasting == {**shared, "critic's own base": 2 * P}
+    full = found("method=ppo", "critic=own_model", "lora=off", "optim=full_finetune", "beta=no_kl").lasting
+    assert full == {"weights": 4 * P, "AdamW's two moments": 8 * P, "critic, with its two moments": 12 * P}
+
+
 @pytest.mark.parametrize(
     "words, part, less",
     [

@@ -27,10 +27,18 @@ BASELINES = {  # what is taken off the reward of answer i of a group; `everythin
     "batch_mean": lambda group, i, everything: mean(everything),
     "none": lambda group, i, everything: 0.0,
 }
+
+
+def _above_nothing(middle):
+    """MaxRL divides by the rate of success: by rule nothing is learned where there is none, or less than none."""
+    return middle if middle > 0 else math.inf
+
+
 SCALES = {  # what the rest is divided by
     "none": lambda group, everything, ddof, eps: 1.0,
     "group_std": lambda group, everything, ddof, eps: spread(group, ddof) + eps,
     "batch_std": lambda group, everything, ddof, eps: spread(everything, ddof) + eps,
+    "group_mean": lambda group, everything, ddof, eps: _above_nothing(mean(group) + eps),
 }
 FROM_THE_GROUP, FROM_ALL = {"group_mean", "leave_one_out", "group_std"}, {"batch_mean", "batch_std"}
 
@@ -161,12 +169,19 @@ def _cispo(sign, norms, log_ratio, mask, low, high, dual):
     return norms * sign * np.clip(np.exp(log_ratio), 1 - low, 1 + high)
 
 
-SURROGATES = {"token": _token, "sequence": _sequence, "cispo": _cispo}
+def _none(sign, norms, log_ratio, mask, low, high, dual):
+    """Weighed log-likelihood: DeepSeekMath eq. 5, however far the policy has gone since."""
+    return norms * sign * np.ones_like(log_ratio)
+
+
+SURROGATES = {"token": _token, "sequence": _sequence, "cispo": _cispo, "none": _none}
 
 
 def ratio_and_clipped(surrogate, sign, log_ratio, mask, low, high, dual):
     """(N, T) the ratio that is clipped, and where the clip acts on a token that has an advantage."""
     ratio = np.exp(_response_log_ratio(log_ratio, mask) if surrogate == "sequence" else log_ratio) * np.ones(mask.shape)
+    if surrogate == "none":
+        return ratio, np.zeros(mask.shape, dtype=bool)
     if surrogate == "cispo":
         return ratio, ((ratio < 1 - low) | (ratio > 1 + high)) & (sign != 0) & mask
     return ratio, _beyond(sign, ratio, low, high, dual) & mask

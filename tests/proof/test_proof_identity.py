@@ -181,7 +181,7 @@ TWINS = {  # name -> (package with one part broken, the objectives whose check m
     ),
     "clip off": (
         replace(TRUE, surrogates={name: _unclipped(name) for name in TRUE.surrogates}),
-        lambda b, s, n, r, k: True,
+        lambda b, s, n, r, k: r != "none",
     ),
     "excluded answer counted in N": (
         replace(TRUE, token_weights=_weights(_counted)),
@@ -208,6 +208,14 @@ TWINS = {  # name -> (package with one part broken, the objectives whose check m
     "bounds swapped": (
         replace(TRUE, surrogates=dict.fromkeys(TRUE.surrogates, _swapped)),
         lambda b, s, n, r, k: r == "cispo",
+    ),
+    "a ratio where there is none": (
+        replace(TRUE, surrogates={**TRUE.surrogates, "none": _unclipped("token")}),
+        lambda b, s, n, r, k: r == "none",
+    ),
+    "MaxRL over the std": (
+        replace(TRUE, advantages=lambda rewards, b, s, *rest: algorithm.advantages(rewards, b, "group_std", *rest)),
+        lambda b, s, n, r, k: s == "group_mean",
     ),
     "clipped tokens of CISPO without gradient": (
         replace(TRUE, surrogates=dict.fromkeys(TRUE.surrogates, TRUE.surrogates["token"])),

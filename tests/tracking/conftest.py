@@ -43,6 +43,7 @@ BASE = schema.RunConfig(
     beta=schema.BetaConfig(value=0.04, estimator="k3", placement="loss", reference="initial", refresh_every=0),
     group_size=schema.GroupSizeConfig(value=8),
     clip=schema.ClipConfig(kind="token", low=0.2, high=0.2, dual=None),
+    critic=schema.CriticConfig(kind="none", lr=None, gamma=None, lam=None, clip=None),
     lora=schema.LoraConfig(enabled=True, rank=4, alpha=8.0, dropout=0.0, targets="all", adapter=None),
     optim=schema.OptimConfig(
         lr=1e-3, betas=(0.9, 0.99), eps=1e-8, weight_decay=0.0, max_grad_norm=1.0, schedule="constant", warmup_steps=0,

@@ -39,8 +39,11 @@ def advantage_weight_theory(p: np.ndarray, advantage: AdvantageConfig, group_siz
 
     Group mean: 2G·p(1-p), times G/(G-1) when the baseline leaves the own answer out; without a baseline G·p. Group std:
     divided by std + eps, with std² = p(1-p)·G/(G-ddof), and 0 where the group has no variance. So 2G·sqrt(p(1-p)) for
-    GRPO (ddof 0, eps 0) and 2G·p(1-p) for Dr. GRPO. None for a baseline or a scale whose theory is not written here.
+    GRPO (ddof 0, eps 0) and 2G·p(1-p) for Dr. GRPO. None for a baseline, a scale or a credit whose theory is not
+    written here.
     """
+    if advantage.credit != "outcome":
+        return None
     if advantage.baseline not in _CENTRED or advantage.scale not in ("none", "group_std"):
         return None
     p = np.asarray(p, dtype=float)
@@ -111,7 +114,7 @@ def _others(axes: Axes, grid: np.ndarray, advantage: AdvantageConfig, group_size
     ddof, eps = (advantage.ddof, advantage.eps) if advantage.scale != "none" else (0, 0.0)
     for name, scale, style in _REFERENCES:
         if ("group_mean", scale) != (advantage.baseline, advantage.scale):
-            other = replace(advantage, baseline="group_mean", scale=scale, ddof=ddof, eps=eps)
+            other = replace(advantage, credit="outcome", baseline="group_mean", scale=scale, ddof=ddof, eps=eps)
             curve = advantage_weight_theory(grid, other, group_size)
             assert curve is not None
             label = f"{NAMED[name].label}: {_formula(other)}"

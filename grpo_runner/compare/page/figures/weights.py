@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ....later import LATER
 from ....objectives import NAMED
 from ....schema import AdvantageConfig
 from ....tracking.charts.weights import advantage_weight_theory
@@ -110,12 +111,13 @@ def _expected(arm: Arm, own: Groups) -> list[dict[str, Any]]:
 
 
 def advantage_of(arm: Arm) -> AdvantageConfig | None:
-    """From the settings of a run of ours; None of others'."""
+    """From the settings of a run of ours; None of others', and where answers are not credited with their rewards."""
     settings = next(iter(arm.runs.values())).settings
     keys = ("baseline", "scale", "ddof", "eps")
-    if any(f"advantage.{key}" not in settings for key in keys):
+    credit = settings.get("advantage.credit", LATER["advantage.credit"])
+    if credit != "outcome" or any(f"advantage.{key}" not in settings for key in keys):
         return None
-    return AdvantageConfig(**{key: settings[f"advantage.{key}"] for key in keys})  # type: ignore[arg-type]
+    return AdvantageConfig(credit, **{key: settings[f"advantage.{key}"] for key in keys})  # type: ignore[arg-type]
 
 
 def _curve_row(label: str, p: np.ndarray, curve: np.ndarray) -> dict[str, Any]:
