@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from . import critic_checks, pair_checks, sample_checks
+from . import critic_checks, pair_checks, reward_checks, sample_checks
 from .errors import InputError, nearest
 from .later import LATER
 from .objectives import NAMED
@@ -17,13 +17,11 @@ from .validate import RULES, shown
 
 # Names that mean something else in evals.jsonl or in the tables
 RESERVED = ("greedy", "sampled", "average", "questions", "samples", "probe", "time", "reward")
-# What only reward.equality=value asks for
-_OF_VALUES = ("units", "percent", "decimal_tolerance", "rounded_golds", "numeric_tolerance", "letters", "lists")
 
 
 def check(config: RunConfig) -> None:
     """Raise InputError for keys that contradict each other or would change nothing: one line each, five at most."""
-    faults = [fault for find in _FAULTS for fault in find(config)]
+    faults = [fault for find in (*_FAULTS, *reward_checks.FAULTS) for fault in find(config)]
     if faults:
         raise InputError("\n".join(faults[:5]))
 
@@ -103,13 +101,6 @@ def _adapter(config: RunConfig) -> Iterator[str]:
         yield f"lora.adapter={config.lora.adapter} changes nothing with lora.enabled=false. Leave one of them out."
 
 
-def _overlong(config: RunConfig) -> Iterator[str]:
-    buffer, soft = config.reward.overlong_buffer, config.reward.truncated == "soft"
-    if soft and buffer is not None and buffer > config.max_new_tokens:  # left over from soft, advice.py tells of it
-        most = config.max_new_tokens
-        yield f"reward.overlong_buffer={buffer} is more than the budget. Allowed: at most max_new_tokens={most}."
-
-
 def _dynamic_sampling(config: RunConfig) -> Iterator[str]:
     if config.rollout.when_short != "smaller" and not config.rollout.dynamic_sampling:
         yield "rollout.when_short changes nothing with rollout.dynamic_sampling=0. Leave it out, or allow some rounds."
@@ -172,33 +163,6 @@ def _probe(config: RunConfig) -> Iterator[str]:
         yield "tracking.probe: a comparison takes two objectives. Allowed: two or more names, such as [grpo,dr_grpo]."
 
 
-def _reward(config: RunConfig) -> Iterator[str]:
-    parts, function = config.reward.parts, config.reward.function
-    if not any(parts.values()):
-        yield "reward.parts: no part has a weight, so every reward would be 0. Allowed: a weight other than 0."
-    if function is None and "function" in parts:
-        yield "reward.parts has `function`, but reward.function is null. Set reward.function=package.module:function."
-    if function is not None and "function" not in parts:
-        yield "reward.function is set, but has no weight. Add +reward.parts.function=1.0, or take reward=custom."
-
-
-def _grading(config: RunConfig) -> Iterator[str]:
-    """Keys of the checker that have no say beside the others."""
-    reward = config.reward
-    idle = {name: f"reward.equality={reward.equality}" for name in _OF_VALUES if reward.equality != "value"}
-    if reward.extract in ("hash", "whole"):
-        idle["boxes"] = f"reward.extract={reward.extract}"
-    if reward.extract == "whole" and "format" in reward.parts:
-        yield "reward.parts.format is the same for every answer with reward.extract=whole. Leave it out."
-    for name, beside in idle.items():
-        default = LATER[f"reward.{name}"]
-        if getattr(reward, name) != default:
-            yield (
-                f"reward.{name}={shown(getattr(reward, name))} changes nothing beside {beside}. "
-                f"Allowed: reward.{name}={shown(default)}, or another {beside.split('=')[0]}."
-            )
-
-
 def _data_source(config: RunConfig) -> Iterator[str]:
     """A generator makes up its questions: what reads or chooses rows of a table has nothing to act on."""
     data = config.data
@@ -214,11 +178,6 @@ def _data_source(config: RunConfig) -> Iterator[str]:
     for key in ("levels", "max_question_characters"):
         if getattr(data, key):
             yield f"data.{key} changes nothing with data.kind={data.kind}, which makes up its questions. Leave it out."
-
-
-def _countdown(config: RunConfig) -> Iterator[str]:
-    if config.data.kind == "arithmetic" and "countdown" in config.reward.parts:
-        yield "reward.parts.countdown with data.kind=arithmetic: none of its questions is one. Take data=countdown."
 
 
 def _minibatches(config: RunConfig) -> Iterator[str]:
@@ -272,15 +231,11 @@ _FAULTS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _divisor,
     _kl,
     _adapter,
-    _overlong,
     _dynamic_sampling,
     _importance,
     _vllm,
     _probe,
-    _reward,
-    _grading,
     _data_source,
-    _countdown,
     _minibatches,
     _no_targets,
     _evaluation_sets,

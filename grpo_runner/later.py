@@ -7,6 +7,11 @@ from typing import Any
 # a folder that lacks them can still be read and gone on from
 LATER: dict[str, Any] = {
     "reward.overlong_buffer": None,
+    "reward.model": None,
+    "reward.refresh_every": 0,
+    "reward.model_lr": 2e-5,
+    "reward.replay": 0.1,
+    "reward.steps": "none",
     "reward.boxes": "unhedged",
     "reward.equality": "value",
     "reward.units": "optional",

@@ -20,14 +20,16 @@ _WEIGHTS = "adapter_model.safetensors"
 def check(config: RunConfig, training: bool = True) -> None:
     """Raise InputError, naming the key, for the first path that cannot be used.
 
-    Looked at are question files (their beginning: kind and columns), the template, the folders of model.path and
-    lora.adapter. training: data.train is read; without it, evaluation alone, whatever evaluation.every is. What does
-    not look like a path is the hub's, and is not asked for.
+    Looked at are question files (their beginning: kind and columns), the template, the folders of model.path,
+    reward.model and lora.adapter. training: data.train is read; without it, evaluation alone, whatever evaluation.every
+    is. What does not look like a path is the hub's, and is not asked for.
     """
     for key, source in sources(config, training).items():
         data.glance(config.data, source, key)
     prompts.check(config.prompt)
     check_model(config.model.path)
+    if training and config.reward.model is not None:
+        check_model(config.reward.model, "reward.model")
     if config.lora.enabled and config.lora.adapter is not None:
         adapter_settings(Path(config.lora.adapter), config.lora, "lora.adapter")
 
@@ -46,22 +48,18 @@ def sources(config: RunConfig, training: bool = True) -> dict[str, SourceConfig]
     return found
 
 
-def check_model(path: str) -> None:
-    """Raise InputError for a folder that is no model, or for what can only be a folder and is none."""
+def check_model(path: str, key: str = "model.path") -> None:
+    """Raise InputError, naming `key`, for a folder that is no model, or for what can only be a folder and is none."""
     folder = Path(path).expanduser()
     if path == "embedded":
         return
     if folder.is_dir():
         if not (folder / "config.json").is_file():
-            raise InputError(
-                f"model.path={path}: the folder has no config.json, so it is no Hugging Face model folder."
-            )
+            raise InputError(f"{key}={path}: the folder has no config.json, so it is no Hugging Face model folder.")
         if not list(folder.glob("*.safetensors")):
-            raise InputError(f"model.path={path}: the folder has no weights (no *.safetensors in it).")
+            raise InputError(f"{key}={path}: the folder has no weights (no *.safetensors in it).")
     elif path.startswith((".", "/", "~")) or path.count("/") > 1 or folder.is_file():
-        raise InputError(
-            f"model.path={path}: no such folder.\nAllowed: a model folder, a hub id (owner/name), or embedded."
-        )
+        raise InputError(f"{key}={path}: no such folder.\nAllowed: a model folder, a hub id (owner/name), or embedded.")
 
 
 def adapter_settings(folder: Path, config: LoraConfig, key: str) -> dict[str, Any]:

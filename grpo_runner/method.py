@@ -63,6 +63,7 @@ class Method(NamedTuple):
 
 
 CLIP_HIGHER, DYNAMIC, OVERLONG = "clip-higher", "dynamic sampling", "the overlong penalty"
+PROCESS, RENEWED = "process rewards", "a renewed reference"
 BY_RULE, KEPT = "rewards of 0 and 1", "distinct right answers alone"
 EXTRAS: dict[str, Callable[[RunConfig], bool]] = {
     KEPT: lambda config: config.samples.keep == "right",
@@ -71,6 +72,8 @@ EXTRAS: dict[str, Callable[[RunConfig], bool]] = {
     CLIP_HIGHER: lambda config: config.clip.kind == "token" and config.clip.high > config.clip.low,
     DYNAMIC: lambda config: config.rollout.dynamic_sampling > 0,
     OVERLONG: lambda config: config.reward.truncated == "soft",
+    PROCESS: lambda config: config.advantage.credit == "process",
+    RENEWED: lambda config: placed(config) != "none" and config.beta.refresh_every > 0,
     "truncated answers left out": lambda config: config.reward.truncated == "mask",
     "importance weights": lambda config: config.rollout.importance != "none",
     "k2 for its KL": lambda config: placed(config) == "loss" and config.beta.estimator == "k2",
@@ -88,11 +91,11 @@ _EACH = {
     "sequence_sum": " with summed answers (no length normaliser)",
 }
 _OF_GROUPS = {"group_token_mean": "", "token_mean": " with the token mean of the optimizer batch"}
+_OF_GRPO = {"none": " without its KL term", "reward": " with the KL in the reward"}
 METHODS = (
-    Method(
-        "GRPO", _GRPO, ("token",), {"sequence_mean": ""},
-        {"none": " without its KL term", "reward": " with the KL in the reward"},
-    ),
+    Method("GRPO with process rewards", _GRPO, ("token",), {"sequence_mean": ""}, _OF_GRPO, needs=(PROCESS,)),
+    Method("Iterative GRPO", _GRPO, ("token",), {"sequence_mean": ""}, _OF_GRPO, needs=(RENEWED,)),
+    Method("GRPO", _GRPO, ("token",), {"sequence_mean": ""}, _OF_GRPO),
     Method("Dr. GRPO", _DR_GRPO, ("token",), {"constant": ""}, _ADDED),
     Method("RLOO", _RLOO, ("token", "none"), {"sequence_sum": "", "constant": ""}, _ADDED),
     Method("DAPO", _GRPO, ("token",), _OF_GROUPS, _ADDED, needs=(CLIP_HIGHER, DYNAMIC, OVERLONG)),

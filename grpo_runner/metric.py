@@ -26,6 +26,7 @@ _TRAINING = (
     *("reward/overlong", "reward/after_kl", "refills", "groups/kept", "importance/mean", "importance/capped"),
     *("time/probe_s", "dpo/margin", "dpo/accuracy", "dpo/right", "dpo/wrong", "dpo/loss"),
     *("critic/loss", "critic/grad_norm", "critic/explained_variance", "critic/value", "time/critic_s"),
+    *("steps/mean", "steps/right", "reward/model_gap", "reward/model_loss"),
 )
 _EVALUATED = ("accuracy", "length_mean", "length_right", "length_wrong", "truncated", "no_answer")
 

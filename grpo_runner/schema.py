@@ -110,6 +110,11 @@ class RewardConfig:
 
     parts: dict[str, float]
     function: str | None
+    model: Text | None
+    refresh_every: Natural
+    model_lr: Rate
+    replay: Probability
+    steps: Literal["none", "lines"] | OwnFunction
     extract: Literal["box_or_marker", "box", "answer_tag", "hash", "whole"]
     boxes: Literal["unhedged", "last", "first", "only"]
     equality: Literal["value", "string", "math_verify"]

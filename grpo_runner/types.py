@@ -98,7 +98,9 @@ class Reward:
     """The reward of one completion: the weighted total that trains, and its unweighted parts by name.
 
     None where a part could not tell: the completion then has no reward and is excluded from the update.
+    steps: with `reward.steps`, (characters of the text up to its end, reward) of each step of the answer; else none.
     """
 
     total: float | None
     parts: Mapping[str, float | None] = field(default_factory=dict)
+    steps: tuple[tuple[int, float], ...] = ()

@@ -24,7 +24,7 @@ from .schema import RunConfig, SetConfig
 NUMERIC_GROUPS = ("beta", "group_size")
 MOST_LINES = 5
 # The names in reward.parts: reward/compose.py has a function for each.
-PARTS = ("correct", "format", "countdown", "function")
+PARTS = ("correct", "format", "countdown", "function", "model")
 # What a set to evaluate on has where it is not given: `+evaluation.sets.mine.path=FILE` is a whole set.
 SET: dict[str, Any] = {field.name: "test" if field.name == "split" else None for field in fields(SetConfig)}
 # The names in health.stop_on: health/rules.py has a rule for each.

@@ -16,6 +16,7 @@ NOUNS = {
     "rng",
     "files",
     "checks",
+    "reward_checks",
     "critic_checks",
     "pair_checks",
     "advice",

@@ -11,6 +11,7 @@ from .kl import ESTIMATORS, kl_slope, reward_penalty
 from .loss_norm import LOSS_NORMS, loss_norm
 from .own import plug_in
 from .pairs import answer_log_ratios, partners, preference_coefficients, preference_margins
+from .process import process_advantages
 from .question_weights import concentration, question_rows
 from .stop_model import STOP_NORMS, Push, StopModel, stop_push
 from .surrogate import SURROGATES, Range, clipped_surrogate, sequence_ratio, token_ratio
@@ -42,6 +43,7 @@ __all__ = [
     "plug_in",
     "preference_coefficients",
     "preference_margins",
+    "process_advantages",
     "question_rows",
     "reward_penalty",
     "sequence_ratio",

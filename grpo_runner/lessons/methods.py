@@ -42,7 +42,12 @@ METHODS = (
     ),
     Method(
         "GRPO, process", "G by the policy", "model, each step",
-        "Σ over steps that end at or after t of (r - mean R)/std R, + β(π_ref/π - 1)", f"{_A1} eq. 20; 4.1.3", None,
+        "Σ over steps that end at or after t of (r - mean R)/std R, + β(π_ref/π - 1)", f"{_A1} eq. 20; 4.1.3",
+        "method=grpo_process",
+    ),
+    Method(
+        "GRPO, iterative", "G by the policy", "model, trained on (here: rule)",
+        "GRPO's, with π_ref renewed once a round", "DeepSeekMath Algorithm 1", "method=grpo_iterative",
     ),
     Method(
         "Dr. GRPO", "G by the policy", "rule", "r_i - mean r, over a constant instead of |o|",

@@ -143,7 +143,8 @@ def symbols(config: RunConfig) -> str:
         said.append(_kept(config))
     said += [ratio[config.clip.kind]] if config.clip.kind in ratio else []
     if config.samples.source != "solutions":
-        said.append("R the reward")
+        steps = f" of a step (reward.steps={config.reward.steps}), its mean over all steps of a group"
+        said.append("R the reward" + (steps if config.advantage.credit == "process" else ""))
     if placed(config) == "loss":
         said.append("ρ = π_ref/π")
     if config.rollout.importance != "none":
@@ -216,6 +217,13 @@ def _kept(config: RunConfig) -> str:
 
 
 def _advantage(config: RunConfig) -> str:
+    normalised = _normalised(config)
+    if config.advantage.credit == "process":  # R of each step, and its mean and std over all steps of a group
+        return f"Σ over steps that end at t or later of {normalised}"
+    return normalised
+
+
+def _normalised(config: RunConfig) -> str:
     advantage = config.advantage
     if advantage.credit == "gae":
         return "Σ_k (γλ)^k δ_(t+k), δ_t = R_t + γ V_(t+1) − V_t"

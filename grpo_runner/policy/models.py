@@ -42,9 +42,9 @@ def choose_dtype(name: str, device: torch.device) -> torch.dtype:
     return {"float32": torch.float32, "bfloat16": torch.bfloat16}[name]
 
 
-def locate(path: str) -> str:
+def locate(path: str, key: str = "model.path") -> str:
     """The embedded model's folder, a folder as given, or a hub id. Raises InputError for a folder that is no model."""
-    check_model(path)
+    check_model(path, key)
     folder = Path(path).expanduser()
     if path == "embedded":
         return str(EMBEDDED)
@@ -58,7 +58,7 @@ def load_tokenizer(config: ModelConfig) -> Any:
     """
     from transformers import AutoTokenizer
 
-    tokenizer = _load(AutoTokenizer, config, ": its tokenizer")
+    tokenizer = from_pretrained(AutoTokenizer, config, ": its tokenizer")
     tokenizer.padding_side = "left"
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token_id = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else 0
@@ -74,7 +74,7 @@ def load_model(config: ModelConfig, device: torch.device, dtype: torch.dtype) ->
         options["attn_implementation"] = config.attn_implementation
     if config.quantize == "nf4":
         options |= {"quantization_config": _nf4(device, dtype), "device_map": {"": device}}
-    model, loaded = _load(AutoModelForCausalLM, config, "", output_loading_info=True, **options)
+    model, loaded = from_pretrained(AutoModelForCausalLM, config, "", output_loading_info=True, **options)
     if missing := sorted(loaded["missing_keys"]):  # transformers would fill them with random numbers
         raise InputError(
             f"model.path={config.path}: {len(missing)} of the model's tensors are not in its weights.\n"
@@ -97,18 +97,16 @@ def _nf4(device: torch.device, dtype: torch.dtype) -> Any:
     )
 
 
-def _load(cls: Any, config: ModelConfig, part: str, **options: Any) -> Any:
-    """`cls.from_pretrained` with the causes a user can mend told in two lines. part: what of the model, for them."""
-    where = locate(config.path)
+def from_pretrained(cls: Any, config: ModelConfig, part: str, key: str = "model.path", **options: Any) -> Any:
+    """`cls.from_pretrained` with the causes a user can mend told in two lines. part, key: what is loaded, for them."""
+    where = locate(config.path, key)
     from_hub = not Path(where).is_dir()
     try:
-        with waiting(f"model.path={config.path}{part} from the Hugging Face hub") if from_hub else nullcontext():
+        with waiting(f"{key}={config.path}{part} from the Hugging Face hub") if from_hub else nullcontext():
             return cls.from_pretrained(where, revision=config.revision, **options)
     except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise InputError(
-            f"model.path={config.path}{part} cannot be loaded ({type(error).__name__}).\n{reason}"
-        ) from error
+        raise InputError(f"{key}={config.path}{part} cannot be loaded ({type(error).__name__}).\n{reason}") from error
 
 
 def eos_ids(model: nn.Module, tokenizer: Any) -> frozenset[int]:

@@ -19,7 +19,8 @@ from __future__ import annotations
 import math
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ..errors import InputError, NonFiniteError, in_a_line, nearest
@@ -28,6 +29,7 @@ from ..schema import RewardConfig
 from ..types import Completion, Group, Reward, Verdict
 from .countdown import is_task
 from .extract import offer
+from .steps import StepsOf, steps_of
 
 LARGEST = 1e15  # of a reward: squares of what it makes of a gradient must stay finite in float32
 
@@ -43,6 +45,7 @@ class Row:
     verdict: Verdict
 
 
+Scores = Callable[[Sequence[tuple[str, str]]], Sequence[float]]  # of (question, answer) pairs
 Part = Callable[[Sequence[Row], RewardConfig], Sequence[float | None]]
 
 
@@ -102,6 +105,13 @@ def function(rows: Sequence[Row], config: RewardConfig) -> list[float | None]:
     return [None if value is None else _number(value, name, row) for value, row in zip(values, rows, strict=True)]
 
 
+def of_model(scores: Scores | None, rows: Sequence[Row], config: RewardConfig) -> list[float]:
+    """What the learned reward model of `reward.model` says of question and answer; the gold is not shown to it."""
+    if scores is None:
+        raise InputError("reward.parts.model: no reward model was loaded.")
+    return list(scores([(row.group.question.text, row.completion.text) for row in rows]))
+
+
 def overlong(length: int, budget: int, buffer: int) -> float:
     """DAPO's soft punishment (arXiv 2503.14476 eq. 13): 0 up to budget - buffer tokens, then linearly down to -1."""
     return min(0.0, (budget - buffer - length) / buffer)
@@ -112,11 +122,17 @@ def overlong_buffer(config: RewardConfig, budget: int) -> int:
     return config.overlong_buffer or max(1, budget // 5)
 
 
-PARTS: Mapping[str, Part] = {"correct": correct, "format": form, "countdown": of_countdown, "function": function}
+PARTS: Mapping[str, Part] = {
+    "correct": correct,
+    "format": form,
+    "countdown": of_countdown,
+    "function": function,
+    "model": partial(of_model, None),
+}
 
 
-def build(config: RewardConfig, budget: int) -> RewardOf:
-    """The reward function of a run; budget: the tokens that an answer may have.
+def build(config: RewardConfig, budget: int, scores: Scores | None = None) -> RewardOf:
+    """The reward function of a run; budget: the tokens that an answer may have; scores: of `reward.model`.
 
     Raises InputError for an unknown part, or a function that cannot be imported.
 
@@ -129,6 +145,8 @@ def build(config: RewardConfig, budget: int) -> RewardOf:
             )
     if config.function is not None:
         imported(config.function, "reward.function")
+    parts_of: dict[str, Part] = {**PARTS, "model": partial(of_model, scores)}
+    with_steps = None if config.steps == "none" else steps_of(config.steps)
 
     def reward_of(groups: Sequence[Group], verdicts: Sequence[Sequence[Verdict]]) -> list[list[Reward]]:
         rows = [
@@ -136,24 +154,35 @@ def build(config: RewardConfig, budget: int) -> RewardOf:
             for group, graded in zip(groups, verdicts, strict=True)
             for completion, verdict in zip(group.completions, graded, strict=True)
         ]
-        parts = {name: PARTS[name](rows, config) for name in config.parts}
+        parts = {name: parts_of[name](rows, config) for name in config.parts}
         weights = dict(config.parts)
         if config.truncated == "soft":
             buffer = overlong_buffer(config, budget)
             parts["overlong"] = [overlong(len(row.completion.token_ids), budget, buffer) for row in rows]
             weights["overlong"] = 1.0
-        rewards = iter(
-            [
-                Reward(
-                    total=_total([(weights[name], values[index]) for name, values in parts.items()], row),
-                    parts={name: values[index] for name, values in parts.items()},
-                )
-                for index, row in enumerate(rows)
-            ]
-        )
+        made = [
+            Reward(
+                total=_total([(weights[name], values[index]) for name, values in parts.items()], row),
+                parts={name: values[index] for name, values in parts.items()},
+            )
+            for index, row in enumerate(rows)
+        ]
+        rewards = iter(made if with_steps is None else _stepped(with_steps, rows, made))
         return [[next(rewards) for _ in group.completions] for group in groups]
 
     return reward_of
+
+
+def _stepped(with_steps: StepsOf, rows: Sequence[Row], made: Sequence[Reward]) -> list[Reward]:
+    """The rewards with their steps; one that has no reward has none, and one without steps cannot be scored."""
+    scored = [(row, reward.total) for row, reward in zip(rows, made, strict=True) if reward.total is not None]
+    texts = [(row.group.question.text, row.completion.text) for row, _ in scored]
+    found = iter(with_steps([q for q, _ in texts], [a for _, a in texts], [total for _, total in scored]))
+    stepped = []
+    for reward in made:
+        steps = None if reward.total is None else next(found)
+        stepped.append(replace(reward, total=None) if steps is None else replace(reward, steps=steps))
+    return stepped
 
 
 def _total(weighed: Sequence[tuple[float, float | None]], row: Row) -> float | None:

@@ -24,6 +24,7 @@ from ..method import method_name
 from ..parallel import Ranks
 from ..policy.critic import Critic
 from ..policy.models import choose_device, choose_dtype, eos_ids, load_tokenizer
+from ..policy.reward_model import RewardModel, reward_model
 from ..policy.update import Trainer
 from ..prompts import Prompter, fit, mismatches, token_texts
 from ..reward import compose, unreadable
@@ -36,6 +37,7 @@ from .checkpoint import Checkpoint, Checkpoints
 from .folder import RunFolder
 from .loading import fingerprint, load_policy, longest, named_sets, positions, start_engine, start_grader, suites
 from .parts import Parts
+from .rounds import Rounds
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,8 @@ def build(
     device = ranks.device(choose_device(config.device))
     local_paths.check(config)
     plug_in(config.advantage, config.loss_norm)
-    reward_of = compose.build(config.reward, config.max_new_tokens)
+    learned = reward_model(config, device)
+    reward_of = compose.build(config.reward, config.max_new_tokens, learned)
     measured = config.evaluation.every > 0
     sets = data.load(
         config.data,
@@ -78,11 +81,16 @@ def build(
     model, autocast = load_policy(config, device)
     needed = max(max(map(len, prompts.values())) + config.max_new_tokens, longest(held_out))
     position_note = positions(model.config, needed, "Lower max_new_tokens or data.max_prompt_tokens.")
+    if learned is not None:
+        learned.load()
     trainer = Trainer(model, tokenizer.pad_token_id, config, device, autocast, say, ranks)
     policy_file = "adapter" if config.lora.enabled else "policy"
     checkpoints = Checkpoints(folder / "checkpoints", config.checkpoint.keep, policy_file, ranks.leads)
     critic = Critic(trainer, config) if config.critic.kind != "none" else None
-    start, sampler = restore(checkpoints, trainer, critic, say)
+    start, sampler = restore(checkpoints, trainer, critic, learned, say)
+    refreshed = learned is not None and config.reward.refresh_every > 0
+    if refreshed and ranks.world > 1:
+        raise InputError("reward.refresh_every: needs one process. Allowed: reward.refresh_every=0.")
     if ranks.world > 1:
         ranks.check_same(
             {
@@ -118,6 +126,7 @@ def build(
         pieces=partial(token_texts, tokenizer),
         encode=partial(_answer_ids, tokenizer),
         say=say,
+        rounds=Rounds(config, learned, start, ranks.leads) if refreshed and learned is not None else None,
         ranks=ranks,
         sampler=sampler,
     )
@@ -145,7 +154,11 @@ def _answer_ids(tokenizer: Any, text: str) -> tuple[int, ...]:
 
 
 def restore(
-    checkpoints: Checkpoints, trainer: Trainer, critic: Critic | None, say: Callable[[str], None]
+    checkpoints: Checkpoints,
+    trainer: Trainer,
+    critic: Critic | None,
+    learned: RewardModel | None,
+    say: Callable[[str], None],
 ) -> tuple[int, Mapping[str, Tensor]]:
     """Put the newest sound checkpoint into the trainer; gives the step to make next, and what it samples from.
 
@@ -153,7 +166,7 @@ def restore(
     """
     found, ranks = checkpoints.latest(say), trainer.ranks
     if found is None and ranks.world > 1:
-        found = Checkpoint(0, dict(trainer.named), {}, {}, {}, critic.state() if critic else {})
+        found = Checkpoint(0, dict(trainer.named), {}, {}, {}, critic.state() if critic else {}, {})
     start = ranks.by_first(lambda: found.step if found else 0, "checkpoint")
     if found is None:
         return start, {}
@@ -166,6 +179,8 @@ def restore(
     reference = ranks.from_first(found.reference, "reference")
     if reference and trainer.reference is not None:
         trainer.reference.load(reference)
+    if found.reward_model and learned is not None:
+        learned.load_state(found.reward_model)
     return start, found.sampler
 
 

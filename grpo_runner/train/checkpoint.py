@@ -26,7 +26,7 @@ class Checkpoint:
 
     reference: the tensors of a reference policy that is refreshed on the way; {} otherwise. sampler: of the policy that
     the next step's answers come from, where that is an older one (rollout.ahead); {} otherwise. critic: of PPO's value
-    model with its optimizer; {} otherwise.
+    model with its optimizer; {} otherwise. reward_model: of one that is trained on by round; {} otherwise.
     """
 
     step: int
@@ -35,6 +35,7 @@ class Checkpoint:
     reference: dict[str, Tensor]
     sampler: dict[str, Tensor]
     critic: dict[str, Tensor]
+    reward_model: dict[str, Tensor]
 
 
 class Checkpoints:
@@ -60,6 +61,7 @@ class Checkpoints:
         reference: Mapping[str, Tensor] = MappingProxyType({}),
         sampler: Mapping[str, Tensor] = MappingProxyType({}),
         critic: Mapping[str, Tensor] = MappingProxyType({}),
+        reward_model: Mapping[str, Tensor] = MappingProxyType({}),
     ) -> Path:
         """Write the state in which `step` is the next step to make. Raises MachineError; older checkpoints stay."""
         final = self.root / f"step_{step:06d}"
@@ -69,7 +71,7 @@ class Checkpoints:
         try:
             with disk_errors(final):
                 aside.mkdir(parents=True)
-                some = {"reference": reference, "sampler": sampler, "critic": critic}
+                some = {"reference": reference, "sampler": sampler, "critic": critic, "reward_model": reward_model}
                 parts = {self.policy_file: policy, "optimizer": optimizer, **{k: v for k, v in some.items() if v}}
                 for name, tensors in parts.items():
                     save_file(
@@ -122,7 +124,7 @@ class Checkpoints:
                 optimizer=load_file(folder / "optimizer.safetensors"),
                 **{
                     name: load_file(file) if (file := folder / f"{name}.safetensors").exists() else {}
-                    for name in ("reference", "sampler", "critic")
+                    for name in ("reference", "sampler", "critic", "reward_model")
                 },
             )
         if steps:

@@ -16,6 +16,7 @@ from ..algorithm import (
     partners,
     preference_coefficients,
     preference_margins,
+    process_advantages,
     token_rewards,
 )
 from ..objectives import budget_of
@@ -23,6 +24,7 @@ from ..policy.batch import Batch
 from ..policy.critic import Expected
 from .collect import Rollout
 from .parts import Parts
+from .stepping import token_steps
 
 
 class Given(NamedTuple):
@@ -63,6 +65,16 @@ def outcome(run: Parts, given: Given) -> Credited:
         rewards_QG = rewards_QG - run.config.beta.value * penalty_N.view_as(rewards_QG)
     made_QG = advantages(rewards_QG, advantage.baseline, advantage.scale, advantage.ddof, advantage.eps)
     return Credited(made_QG.view(-1, 1), rewards_QG, penalty_N, {})
+
+
+def process(run: Parts, given: Given) -> Credited:
+    """Each token has the normalised rewards of its answer's steps that end at it or later (DeepSeekMath 4.1.3)."""
+    advantage = run.config.advantage
+    steps, metrics = token_steps(given.rollout, given.rewards_QG, run.pieces)
+    made_NT = process_advantages(
+        steps, given.mask_NT.shape[1], advantage.baseline, advantage.scale, advantage.ddof, advantage.eps
+    )
+    return Credited(made_NT, given.rewards_QG, None, metrics)
 
 
 def by_critic(run: Parts, given: Given) -> Credited:
@@ -107,7 +119,12 @@ def pairs(run: Parts, given: Given) -> Credited:
     return Credited(preference_coefficients(*of)[:, None], given.rewards_QG, None, metrics)
 
 
-CREDITS: dict[str, Callable[[Parts, Given], Credited]] = {"outcome": outcome, "gae": by_critic, "pairs": pairs}
+CREDITS: dict[str, Callable[[Parts, Given], Credited]] = {
+    "outcome": outcome,
+    "process": process,
+    "gae": by_critic,
+    "pairs": pairs,
+}
 
 
 def fit_critic(run: Parts, given: Given, credited: Credited, minibatches: Sequence[Tensor]) -> dict[str, float | None]:

@@ -14,6 +14,7 @@ from .fixed import answers_of
 from .metrics import Step, step_completions, step_metrics, step_questions
 from .parts import Parts
 from .probing import probe_step
+from .rounds import model_state
 
 
 def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
@@ -29,6 +30,7 @@ def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
         if config.evaluation.every and step % config.evaluation.every == 0:
             run.evaluate(step)
         trainer.refresh_reference(step)
+        refreshed = run.rounds.begin(step) if run.rounds else {}
         began = time.perf_counter()
         rollout, rewards_QG = ahead.take(step)  # NaN where a response is excluded
         batch, included_N = Batch.of(rollout.groups), ~rewards_QG.flatten().isnan()
@@ -50,14 +52,16 @@ def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
         run.tracker.questions(step, step_questions(made))
         if record:
             run.tracker.completions(step, step_completions(made, run.pieces))
+        if run.rounds:
+            run.rounds.note(step, rollout)
         if probed.row is not None:
             run.tracker.probe(step, probed.row)
-        run.tracker.step(step, {**step_metrics(made), **fitted, **probed.metrics, **times})
+        run.tracker.step(step, {**step_metrics(made), **fitted, **probed.metrics, **refreshed, **times})
         stopping = stop_asked()
         if stopping or (step + 1) % (config.checkpoint.every or config.steps) == 0 or step + 1 == config.steps:
-            run.checkpoints.save(
-                step + 1, trainer.named, trainer.state(), trainer.reference_state(), ahead.sampler, run.critic_state()
-            )
+            reference, learned = trainer.reference_state(), model_state(run.rounds)
+            state = (trainer.named, trainer.state(), reference, ahead.sampler, run.critic_state(), learned)
+            run.checkpoints.save(step + 1, *state)
         if stopping:
             return step + 1
     return config.steps

@@ -14,7 +14,7 @@ from ..objectives import REFERENCES, beside
 from ..policy.batch import Batch
 from ..policy.update import Update
 from ..schema import RunConfig
-from ..types import Status
+from ..types import Reward, Status, Verdict
 from .collect import Rollout
 from .credit import Credited
 
@@ -117,7 +117,12 @@ def step_metrics(made: Step) -> dict[str, float | None]:
     return {
         "reward/mean": mean(known([reward.total for reward in scored])),
         **{f"reward/{part}": mean(known([reward.parts[part] for reward in scored])) for part in scored[0].parts},
-        **({"reward/after_kl": number(rewards_QG.nanmean())} if made.penalty_N is not None else {}),
+        **_model_gap(scored, flat),
+        **(
+            {"reward/after_kl": number(rewards_QG.nanmean())}
+            if made.penalty_N is not None and made.config.beta.placement == "reward"
+            else {}
+        ),
         # two meanings of "reward std", named apart: inside the groups, and over all completions of the step
         "reward/group_std": number(std(rewards_QG, 0).nanmean()),
         "reward/batch_std": number(std(rewards_QG.reshape(1, -1), 0).squeeze()),
@@ -161,6 +166,19 @@ def _without_variance(made: Step) -> float | None:
     if advantage.credit not in ("outcome", "pairs") or not compared:
         return None
     return float(zero_variance(made.rewards_QG).double().mean())
+
+
+def _model_gap(scored: Sequence[Reward], verdicts: Sequence[Verdict]) -> dict[str, float | None]:
+    """How much better a learned reward model likes right answers than wrong ones, on average; None without both.
+
+    Where the policy learns to please the model and not to be right, `reward/model` goes up, `accuracy` does not, and
+    this goes down.
+    """
+    if "model" not in scored[0].parts:
+        return {}
+    pairs = [(reward.parts["model"], verdict.correct) for reward, verdict in zip(scored, verdicts, strict=True)]
+    right, wrong = (mean(known([score for score, correct in pairs if correct is of])) for of in (True, False))
+    return {"reward/model_gap": None if right is None or wrong is None else right - wrong}
 
 
 def _dynamic(made: Step) -> dict[str, float | None]:

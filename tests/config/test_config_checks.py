@@ -20,6 +20,7 @@ from grpo_runner.schema import RunConfig
 from grpo_runner.validate import to_yaml
 
 DR_GRPO = ["advantage=dr_grpo", "loss_norm=constant", "beta=no_kl"]
+PROCESS = ["advantage=process", "reward.steps=lines"]
 SOFT = ["reward.truncated=soft", "reward.overlong_buffer=6"]
 TOKENS = ["loss_norm=group_token_mean"]
 RESPONSES = ["optim.minibatch=response", "optim.updates_per_rollout=2"]
@@ -62,6 +63,16 @@ FAULTS = [
     (["reward=custom"], "reward.function"),
     (["reward.function=a.b:c"], "reward.parts.function"),
     (["reward.parts.correct=0"], "no part has a weight"),
+    (["reward=model"], "reward.model is null"),
+    (["reward.refresh_every=2"], "no reward.model to train"),
+    (["reward.model_lr=1.0"], "reward.model_lr changes nothing"),
+    (["reward.replay=0.5"], "reward.replay changes nothing"),
+    (["reward.model=a/b"], "reward.model is set, but has no weight"),
+    (["advantage=process"], "no step has a reward"),
+    (["reward.steps=lines"], "reward.steps=lines changes nothing"),
+    ([*PROCESS, "advantage.baseline=leave_one_out"], "both are over the steps"),
+    ([*PROCESS, "advantage.scale=batch_std"], "both are over the steps"),
+    ([*PROCESS, "beta=in_reward"], "no step's"),
     (["data.train.path=a.jsonl"], "data.train.path"),
     (["data.eval.hub_id=a/b"], "data.eval.hub_id"),
     (["data.train.revision=abc"], "data.train.revision changes nothing with data.kind=arithmetic"),
@@ -298,6 +309,11 @@ def test_warnings(overrides: list[str], needle: str, count: int) -> None:
         (["clip=cispo", "loss_norm=group_token_mean", "beta=no_kl"], "CISPO"),
         (["clip=cispo", "loss_norm=group_token_mean", "beta=no_kl", "rollout.dynamic_sampling=3"], "CISPO"),
         ([*DR_GRPO, "clip=cispo"], "Dr. GRPO, with CISPO's weights"),
+        (PROCESS, "GRPO with process rewards"),
+        ([*PROCESS, "beta.refresh_every=9"], "GRPO with process rewards, with a renewed reference"),
+        ([*PROCESS, "advantage.scale=none", "loss_norm=constant"], "Dr. GRPO and a KL term, with process rewards"),
+        (["beta.refresh_every=9"], "Iterative GRPO"),
+        (["beta.refresh_every=9", "beta=no_kl"], "GRPO without its KL term"),
         (["reward.truncated=mask"], "GRPO, with truncated answers left out"),
         (
             ["rollout.importance=token", "rollout.dynamic_sampling=3"],

@@ -134,6 +134,29 @@ def test_a_reference_that_moves_refills_and_the_probe_survive_a_kill(tmp_path):
     assert results(tmp_path / "fixed")["adapter"] != results(folder)["adapter"]
 
 
+@pytest.mark.parametrize("method", ["grpo_iterative", pytest.param("grpo_process", marks=pytest.mark.slow)])
+def test_a_method_whose_reference_is_renewed_survives_a_kill(tmp_path, method):
+    """Killed in a round: the reference of its beginning is neither the policy of then nor the initial one."""
+    words = [f"method={method}", "beta.refresh_every=2", "beta.value=0.5", "steps=7"]
+    finish(tmp_path / "whole", *words)
+    folder = tmp_path / "run"
+    process = start(folder, *words)
+    while lines(folder / "metrics.jsonl") < 4 and process.poll() is None:
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (folder / "DONE").exists()
+    saved = sorted((folder / "checkpoints").glob("step_*"))[-1]
+    reference = load_file(saved / "reference.safetensors")
+    policy = load_file(saved / "adapter.safetensors")
+    assert any(not reference[name].equal(policy[name]) for name in policy)
+    assert any(value.any() for name, value in reference.items() if "lora_B" in name)
+    finish(folder, *words)
+    assert results(folder) == results(tmp_path / "whole")
+    finish(tmp_path / "fixed", *words, "beta.refresh_every=0")  # negative control: without its rounds another run
+    assert results(tmp_path / "fixed")["adapter"] != results(folder)["adapter"]
+
+
 def lines(path: Path) -> int:
     return path.read_text().count("\n") if path.exists() else 0
 

@@ -20,7 +20,8 @@ BUDGET = 16
 
 def config(**changes: object) -> RewardConfig:
     values: dict[str, object] = {
-        "parts": {"correct": 1.0}, "function": None, "truncated": "zero", "deadline_s": 5.0,
+        "parts": {"correct": 1.0}, "function": None, "model": None, "refresh_every": 0, "model_lr": 2e-5,
+        "replay": 0.1, "steps": "none", "truncated": "zero", "deadline_s": 5.0,
         "workers": 1, "overlong_buffer": None, **asdict(Policy()),
     }  # fmt: skip
     return RewardConfig(**(values | changes))  # type: ignore[arg-type]
