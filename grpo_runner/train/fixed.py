@@ -108,12 +108,14 @@ def _solutions(run: Parts) -> Rollout:
     groups = []
     for question, prompt in zip(run.questions, run.prompts, strict=True):
         assert question.solution is not None
-        ids = run.encode(question.solution)
-        if len(ids) > run.config.max_new_tokens:
-            raise InputError(
-                f"max_new_tokens={run.config.max_new_tokens}: the solution of {question.id} has {len(ids)} tokens."
-            )
-        groups.append(Group(question, prompt, (Completion(ids, question.solution, (), Finish.EOS),)))
+        answer = Completion(run.encode(question.solution), question.solution, (), Finish.EOS)
+        groups.append(Group(question, prompt, (answer,)))
+    budget, lengths = run.config.max_new_tokens, [len(group.completions[0].token_ids) for group in groups]
+    if long := [place for place, length in enumerate(lengths) if length > budget]:
+        raise InputError(
+            f"max_new_tokens={budget}: the solution of {groups[long[0]].question.id} has {lengths[long[0]]} tokens, and "
+            f"{len(long)} of {len(groups)} have too many.\nAllowed: max_new_tokens={max(lengths)}, or other questions."
+        )
     made = _graded(run, groups)
     made.rewards = [[Reward(1.0, reward.parts) for reward in row] for row in made.rewards]
     return made
