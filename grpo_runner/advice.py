@@ -23,7 +23,8 @@ def warnings(config: RunConfig) -> list[str]:
 
 
 def _half_of_dr_grpo(config: RunConfig) -> Iterator[str]:
-    if config.advantage.baseline != "group_mean":
+    advantage = config.advantage
+    if advantage.baseline != "group_mean" or advantage.scale == "group_mean" or advantage.credit != "outcome":
         return
     missing = {
         "advantage=dr_grpo": config.advantage.scale != "none",
@@ -84,6 +85,31 @@ def _kl_in_the_reward(config: RunConfig) -> Iterator[str]:
         yield (
             "beta.placement=reward with advantage.scale=group_std: the std divides the KL too, and a group whose "
             "answers all earned the same is weighed at full size by its KL alone."
+        )
+
+
+def _rate_of_success(config: RunConfig) -> Iterator[str]:
+    """MaxRL divides by the group's mean, which is a rate of success where rewards are 0 or more."""
+    if config.advantage.scale != "group_mean":
+        return
+    negative = {
+        "reward.truncated=soft": config.reward.truncated == "soft",
+        "beta.placement=reward": placed(config) == "reward",
+        "reward.parts": any(weight < 0 for weight in config.reward.parts.values()),
+    }
+    for key in (key for key, can in negative.items() if can):
+        yield (
+            f"advantage.scale=group_mean with {key}: rewards may be negative, and the mean is no rate of success. A "
+            "group whose mean is near 0 weighs any size, one below 0 nothing."
+        )
+
+
+def _moved_on(config: RunConfig) -> Iterator[str]:
+    """Without a ratio nothing weighs an answer by how far the policy has gone from the one that sampled it."""
+    if config.clip.kind == "none" and config.samples.source == "policy" and config.optim.updates_per_rollout > 1:
+        yield (
+            f"clip.kind=none with optim.updates_per_rollout={config.optim.updates_per_rollout}: from the second update "
+            "on the answers are another policy's, and no ratio weighs them by it. For a ratio take clip=ppo."
         )
 
 
@@ -233,6 +259,8 @@ _WARNINGS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _part_of_dapo,
     _kl_without_weight,
     _kl_in_the_reward,
+    _rate_of_success,
+    _moved_on,
     _reference_that_stays,
     _rewards_without_say,
     _groups_left_out,

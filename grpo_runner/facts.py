@@ -1,8 +1,8 @@
 """The table of facts, docs/facts.csv: what each preset sets and where that is stated, and the published figures.
 
-A row is (preset, key, value, source, kind). Of a setting: preset is a file of conf/experiment, key a dotted config key,
-value as in YAML; where the runs of a sweep differ, their values in order with commas between. Of a published figure:
-preset is a dotted name such as dr_grpo.table4.oat_zero_7b, key a set of questions, value in percent.
+A row is (preset, key, value, source, kind). Of a setting: preset is a file of conf/experiment or conf/method, key a
+dotted config key, value as in YAML; where the runs of a sweep differ, their values in order with commas between. Of a
+published figure: preset is a dotted name such as dr_grpo.table4.oat_zero_7b, key a set of questions, value in percent.
 """
 
 from __future__ import annotations

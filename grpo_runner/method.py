@@ -68,7 +68,9 @@ BY_RULE, KEPT = "rewards of 0 and 1", "distinct right answers alone"
 EXTRAS: dict[str, Callable[[RunConfig], bool]] = {
     KEPT: lambda config: config.samples.keep == "right",
     "wrong answers in the normaliser": lambda config: _rejects(config) and config.samples.keep == "all",
-    "the base's own answers": lambda config: config.samples.source == "base" and not _rejects(config),
+    "the base's own answers": lambda config: (
+        config.samples.source == "base" and config.advantage.credit != "pairs" and not _rejects(config)
+    ),
     CLIP_HIGHER: lambda config: config.clip.kind == "token" and config.clip.high > config.clip.low,
     DYNAMIC: lambda config: config.rollout.dynamic_sampling > 0,
     OVERLONG: lambda config: config.reward.truncated == "soft",

@@ -97,5 +97,5 @@ def budget_of(config: RunConfig) -> float:
 def beside(name: str, config: RunConfig) -> Objective:
     """A named objective as this run would have it: a std follows the run's ddof and eps where the run has a std."""
     advantage = config.advantage
-    ddof, eps = (advantage.ddof, advantage.eps) if advantage.scale != "none" else (0, 0.0)
+    ddof, eps = (advantage.ddof, advantage.eps) if advantage.scale not in ("none", "group_mean") else (0, 0.0)
     return preset(name, ddof, eps, budget_of(config))

@@ -5,13 +5,12 @@ In the environment of compare_with_trl.py, whose first lines set it up (half a m
 
     build/trl-env/bin/python scripts/compare_preference_with_trl.py
 
-DPOTrainer.train() makes two optimizer steps on given pairs, RLOOTrainer.train() one on given answers and rewards.
-Data enter where TRL would tokenize or sample; the reference is another random model. At the same parameters the
-package goes from the verdicts to the gradient by the overrides in the table. Where the two say the same in other
-words: TRL's DPO is a mean over pairs, the package's over answers, half of it; its margins are of sums under
-`sigmoid_norm` too, so that they are not compared there; its RLOO has one ratio an answer, the package one a token, so
-that at ratio 1 the gradients are equal and TRL's loss is minus the mean advantage. Exits 1 where a setting is not as
-said.
+DPOTrainer.train() makes two optimizer steps on given pairs, RLOOTrainer.train() one on given answers and rewards. Data
+enter where TRL would tokenize or sample; the reference is another random model. At the same parameters the package goes
+from the verdicts to the gradient by the overrides in the table. Where the two say the same in other words: TRL's DPO is
+a mean over pairs, the package's over answers, half of it; its margins are of sums under `sigmoid_norm` too, and are
+not compared there; its RLOO has one ratio an answer, the package one a token, so that at ratio 1 the gradients are
+equal and TRL's loss is minus the mean advantage. Exits 1 where a setting is not as said.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import tempfile
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import compare_with_trl as beside  # says how to get TRL, where it is missing
 import torch
@@ -71,12 +70,12 @@ RLOO = [
     Setting("beta=0.5", "method=rloo beta.value=0.5", micro=3),
     Setting("beta=0", "method=rloo beta.value=0"),
     Setting("beta=0.03 normalize_advantages=true", "method=rloo", "divides by the step's std"),
-    Setting("beta=0.03", "method=rloo advantage.baseline=group_mean", "leaves its own answer out"),
+    Setting("beta=0.03", "method=rloo advantage.baseline=group_mean", "leaves an answer out of its own baseline"),
 ]
 
 
 class Seen(NamedTuple):
-    """figures: mean margin and accuracy of each step (DPO), or the advantages (RLOO); of each step, loss and gradient."""
+    """figures: mean margin and accuracy of each step (DPO), or advantages (RLOO); of each step loss and gradient."""
 
     figures: list[float]
     losses: list[float]
@@ -105,7 +104,7 @@ class Dpo(noting(trl.DPOTrainer)):
 class Rloo(noting(trl.RLOOTrainer)):
     """Takes prompts and answers as they are given."""
 
-    answers: list[tuple[list[int], list[int]]] = []
+    answers: ClassVar[list[tuple[list[int], list[int]]]] = []
 
     def _tokenize_prompts(self, prompts):
         return [list(prompt) for prompt, _ in self.answers], None, {}
@@ -227,9 +226,9 @@ def ours(setting: Setting, groups: list[Any], thetas: list[Any]) -> Seen:
     return seen
 
 
-def differences(a: Seen, b: Seen) -> tuple[float, float, float]:
-    """Largest difference of the figures and of the losses, and of the gradients relative to their norm."""
-    figures = max((abs(x - y) for x, y in zip(a.figures, b.figures, strict=bool(a.figures))), default=0.0)
+def differences(a: Seen, b: Seen) -> tuple[float | None, float, float]:
+    """Largest difference of the figures (None: TRL's are others) and of losses; of the gradients over their norm."""
+    figures = max(abs(x - y) for x, y in zip(a.figures, b.figures, strict=True)) if a.figures else None
     losses = max(abs(x - y) for x, y in zip(a.losses, b.losses, strict=True))
     return figures, losses, max(float((x - y).norm() / y.norm()) for x, y in zip(a.gradients, b.gradients, strict=True))
 
@@ -244,11 +243,11 @@ def main() -> int:
             seen, thetas = theirs(setting, groups)
             found = differences(seen, ours(setting, groups, thetas))
             verdict = f"differs: {setting.differs}" if setting.differs else "equal"
-            if (max(found) <= BOUND) == bool(setting.differs):
+            if (max(x for x in found if x is not None) <= BOUND) == bool(setting.differs):
                 verdict, wrong = f"NOT AS SAID: {verdict}", wrong + 1
             cut = f" · {setting.micro} micro-batches" * (setting.micro > 1)
             table.add_row(
-                f"{name} {setting.trl}{cut}", setting.ours, *(f"{x:.1e}" if x else "0" for x in found), verdict
+                f"{name} {setting.trl}{cut}", setting.ours, *("-" if x is None else f"{x:.1e}" for x in found), verdict
             )
     console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(table, " · ".join(f"{module.__name__} {module.__version__}" for module in (trl, torch, transformers)))

@@ -22,10 +22,10 @@ from ..algorithm import (
     kl_slope,
     partners,
     preference_coefficients,
+    process_advantages,
     token_rewards,
     token_weights,
 )
-from ..algorithm.process import process_advantages
 
 BETA, RLOO_BETA, DPO_BETA = 0.04, 0.03, 0.1  # as in conf/beta: deepseek_math, in_reward, dpo
 

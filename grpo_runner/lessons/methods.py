@@ -33,7 +33,7 @@ METHODS = (
         "DPO", "pairs of the SFT model's, fixed", "rule",
         "±β σ(β·[log-ratio to π_ref of o- minus that of o+]), + on o+, - on o-; over whole answers (eq. 14 as printed: "
         "a token, and no leading β)",
-        f"{_A1} eq. 12-14", None,
+        f"{_A1} eq. 12-14", "method=dpo",
     ),
     Method("PPO", "the policy's", "model, KL in it", "A_t by GAE, with a value model", f"{_A1} eq. 15-18", None),
     Method(

@@ -106,7 +106,8 @@ def conventions(config: RunConfig, known: dict[str, Fact], twin: bool = False) -
             f"G = {size}). The papers write std alone; their worked examples divide by G."
         )
     if advantage.scale != "none" and advantage.eps > 0:
-        yield f"advantage.eps={advantage.eps:g} is added to the std, as libraries do; the papers' formula has none."
+        to = "mean" if advantage.scale == "group_mean" else "std"
+        yield f"advantage.eps={advantage.eps:g} is added to the {to}, as libraries do; the papers' formula has none."
     if config.clip.dual is not None:
         yield f"clip.dual={config.clip.dual:g}: verl's bound for answers pushed down; the papers' objective has none."
     if rollout.importance != "none":

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .. import config as composing
+from ..config.names import PRESETS
 from ..errors import InputError
 from ..facts import Fact, of_preset, typed
 from ..schema import RunConfig
@@ -17,6 +18,8 @@ from .departs import leaves
 from .happens import Happens, happens
 from .what import Typed, What, what
 from .words import Asked
+
+GROUPS = ("experiment", "method")  # what a run departs from: of two that are named the first
 
 
 @dataclass(frozen=True)
@@ -97,8 +100,9 @@ def composed(asked: Asked) -> tuple[RunConfig, int | None]:
 def make(asked: Asked, memory: int | None = None, remembered: bool = True) -> Made:
     """memory: bytes of this machine's, None: asked of it. remembered: look for measured speeds. Raises InputError."""
     config, runs = composed(asked)
-    preset = _preset(asked.overrides)
-    plain = _preset_alone(preset, asked, config)
+    group = next((name for name in GROUPS if _preset(asked.overrides, name)), GROUPS[0])
+    preset = _preset(asked.overrides, group)
+    plain = _preset_alone(group, preset, asked, config)
     model = models.find(config.model.path)
     length = prompt_length.usual(config)
     prompt = asked.prompt or length.tokens
@@ -113,7 +117,7 @@ def make(asked: Asked, memory: int | None = None, remembered: bool = True) -> Ma
                 short[place.name] = Shortage(*devices.to_fit(config, model.sizes, place, prompt, asked.processes))
     counts = happens(config, asked.success)
     facts, own = of_preset(preset) if preset else (), _typed(asked.overrides)
-    told = what(config, preset, plain, facts, Typed(own, _chosen(preset, plain, asked)))
+    told = what(config, preset, plain, facts, Typed(own, _chosen(group, preset, plain, asked)), group)
     measured = speed.known(config) if remembered else None
     return Made(
         command=" ".join(["python -m grpo_runner", *(["-m"] if asked.sweep else []), *asked.overrides]),
@@ -133,38 +137,41 @@ def make(asked: Asked, memory: int | None = None, remembered: bool = True) -> Ma
     )
 
 
-def _preset(overrides: Sequence[str], group: str = "experiment") -> str:
-    """The experiment that is named, of several that are swept the first; '' for none."""
+def _preset(overrides: Sequence[str], group: str) -> str:
+    """The choice of that group that is named, of several that are swept the first; '' for none."""
     named = [word.partition("=")[2] for word in overrides if word.partition("=")[0].lstrip("+") == group]
     first = named[-1].strip("'\"").split(",")[0].strip() if named else ""
     return first if first != "null" else ""
 
 
-def _preset_alone(preset: str, asked: Asked, config: RunConfig) -> RunConfig | None:
+def _preset_alone(group: str, preset: str, asked: Asked, config: RunConfig) -> RunConfig | None:
     """The preset without the user's overrides; None without one."""
     if not preset:
         return None
-    own = _alone(preset, asked)
+    own = _alone(f"{group}={preset}", asked)
     return config if own.overrides == asked.overrides else composed(own)[0]
 
 
 def _alone(preset: str, asked: Asked, *more: str) -> Asked:
-    return Asked((f"experiment={preset}", *more, *(o for o in asked.overrides if o.startswith("hydra.searchpath"))))
+    return Asked((preset, *more, *(o for o in asked.overrides if o.startswith("hydra.searchpath"))))
 
 
-def _chosen(preset: str, plain: RunConfig | None, asked: Asked) -> dict[str, frozenset[str]]:
-    """{`model=tiny`: the keys of that group}, of all groups whose choice was typed beside a preset, and of debug."""
+def _chosen(group: str, preset: str, plain: RunConfig | None, asked: Asked) -> dict[str, frozenset[str]]:
+    """{`model=tiny`: the keys of that group}, of all groups whose choice was typed beside a preset, and of presets
+    that were typed beside the first one: {`debug=cpu_smoke`: the keys in which it differs from that}.
+    """
     if plain is None:
         return {}
     before, found = leaves(asdict(plain)), {}
     for word in asked.overrides:
-        group, _, name = word.partition("=")
-        keys = frozenset(key for key in before if key.startswith(f"{group}."))
-        if keys and not (group in NUMERIC_GROUPS and isinstance(typed(name), int | float)):
+        key_of, _, name = word.partition("=")
+        keys = frozenset(key for key in before if key.startswith(f"{key_of}."))
+        if keys and not (key_of in NUMERIC_GROUPS and isinstance(typed(name), int | float)):
             found[word] = keys
-    if debug := _preset(asked.overrides, "debug"):
-        after = leaves(asdict(composed(_alone(preset, asked, f"debug={debug}"))[0]))
-        found[f"debug={debug}"] = frozenset(key for key in after if after[key] != before.get(key))
+    for other in ("method", "debug"):
+        if other != group and (named := _preset(asked.overrides, other)):
+            after = leaves(asdict(composed(_alone(f"{group}={preset}", asked, f"{other}={named}"))[0]))
+            found[f"{other}={named}"] = frozenset(key for key in after if after[key] != before.get(key))
     return found
 
 
@@ -180,4 +187,4 @@ def _typed(overrides: Sequence[str]) -> list[str]:
         key, _, value = word.partition("=")
         key = key.lstrip("+~")
         named.append(f"{key}.value" if key in NUMERIC_GROUPS and isinstance(typed(value), int | float) else key)
-    return [key for key in named if key not in ("experiment", "debug") and not key.startswith("hydra.")]
+    return [key for key in named if key not in PRESETS and not key.startswith("hydra.")]

@@ -42,6 +42,7 @@ def _what(console: Console, told: What) -> None:
     if told.halves:
         console.print(Text(told.halves, style="yellow"))
     console.print(Text(told.formula, style="cyan"))
+    console.print(Text(told.coefficient, style="cyan"))
     console.print(Text(f"  {told.symbols}", style="dim"))
     console.print()
     rows = [("switch", "value"), *((switch.key, clean(switch.value)) for switch in told.switches)]
@@ -58,7 +59,7 @@ def _what(console: Console, told: What) -> None:
         hanging(console, head, Text(clean(source), style="yellow" if switch.typed else "dim"))
     if repeated:
         console.print(Text("″: the same document as in the row above", style="dim"))
-    _list(console, f"Departs from experiment={told.preset}", told.departures)
+    _list(console, f"Departs from {told.group}={told.preset}", told.departures)
     _list(console, "A library's convention, or ours", told.conventions)
 
 
@@ -88,10 +89,11 @@ def _rows(console: Console, rows: dict[str, str]) -> None:
 def _happens(counts: Happens) -> dict[str, str]:
     samples, size = counts.questions * counts.group_size, counts.group_size
     more = f"; up to {counts.rounds} times as many by dynamic sampling" if counts.rounds > 1 else ""
+    most, answers = "at most " if counts.source == "base" else "", "answers" if size > 1 else "answer"
     rows = {
-        "rollouts": f"{counts.steps:,} of {counts.questions:,} questions × {size} answers = {samples:,} each",
-        "samples": f"{counts.samples:,}{more}",
-        "optimizer steps": f"{counts.optimizer_steps:,}, of {counts.responses:,g} responses each",
+        "rollouts": f"{counts.steps:,} of {counts.questions:,} questions × {size} {answers} = {samples:,} each",
+        "samples": f"{_samples(counts)}{more}",
+        "optimizer steps": f"{counts.optimizer_steps:,}, of {most}{counts.responses:,g} responses each",
         "clip": counts.clip,
         "questions": f"{counts.rows:,} ({counts.rows_from})" if counts.rows else counts.rows_from,
         "passes over them": _passes(counts),
@@ -100,7 +102,22 @@ def _happens(counts: Happens) -> dict[str, str]:
         "groups without variance": ", ".join(f"{100 * v:.0f} % at p = {p:g}" for p, v in counts.even.items())
         + " (p: share of right answers, the same for each question)",
     }
+    if counts.source != "policy":
+        rows["steps"] = rows.pop("rollouts")
+        rows = {"steps": rows["steps"], **rows}
+    if not counts.compared:
+        del rows["groups without variance"]
     return rows
+
+
+def _samples(counts: Happens) -> str:
+    """How many answers are sampled for training."""
+    if counts.source == "solutions":
+        return "none: the data's worked solutions, one a question"
+    if counts.source == "base":
+        once = f"the base's answers, {counts.group_size} to each question, once before the first step"
+        return once if counts.samples is None else f"{counts.samples:,}: {once}"
+    return f"{counts.samples:,}"
 
 
 def _passes(counts: Happens) -> str:
@@ -117,7 +134,10 @@ def _evaluations(counts: Happens) -> str:
 
 
 def _tokens(counts: Happens) -> str:
-    said = f"{_large(counts.rounds * counts.training_tokens)} sampled in training"
+    if counts.sampled_tokens is None:
+        said = "not known before the questions are loaded"
+    else:
+        said = f"{_large(counts.rounds * counts.sampled_tokens)} sampled in training"
     return said + (f", {_large(counts.evaluation_tokens)} in evaluation" if counts.evaluation_tokens else "")
 
 

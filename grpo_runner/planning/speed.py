@@ -98,7 +98,7 @@ def estimate(config: RunConfig, counts: Happens, speed: Speed, world: int = 1) -
     share = speed.length / speed.budget
 
     def hours(part: float, rounds: int) -> float:
-        sampled = rounds * counts.training_tokens + counts.evaluation_tokens
+        sampled = rounds * (counts.sampled_tokens or 0) + counts.evaluation_tokens
         return part * (sampled / speed.rollout + counts.training_tokens / speed.update) / world / 3600
 
     return Estimate(hours(share, 1), hours(1.0, counts.rounds), speed)

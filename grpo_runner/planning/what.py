@@ -41,7 +41,8 @@ class Typed:
 
 @dataclass(frozen=True)
 class What:
-    """preset: the experiment's name, '' for none. halves: what there is of Dr. GRPO where that is half of it.
+    """preset: its name, '' for none; group: `experiment` or `method`. halves: what there is of Dr. GRPO where that is
+    half of it. coefficient: the gradient of the formula where the policy is the one that sampled.
 
     departures: from the preset, one sentence a key. conventions: where the run follows a library and not the formula.
     """
@@ -50,10 +51,12 @@ class What:
     method: str
     halves: str
     formula: str
+    coefficient: str
     symbols: str
     switches: tuple[Switch, ...]
     departures: tuple[str, ...]
     conventions: tuple[str, ...]
+    group: str = "experiment"
 
 
 def what(
@@ -62,18 +65,21 @@ def what(
     plain: RunConfig | None = None,
     facts: Iterable[Fact] = (),
     typed: Typed | None = None,
+    group: str = "experiment",
 ) -> What:
-    """plain: the preset without the user's overrides; facts: its rows of docs/facts.csv."""
+    """plain: the preset without the user's overrides; facts: its rows of docs/facts.csv; group: which of conf/."""
     known, typed = {fact.key: fact for fact in facts}, typed or Typed()
     return What(
         preset=preset,
         method=method_name(config),
         halves=halves(config),
         formula=formula(config),
+        coefficient=coefficient(config),
         symbols=symbols(config),
-        switches=tuple(_switches(config, preset, plain, known, typed)),
+        switches=tuple(_switches(config, f"{group}={preset}" if preset else "", plain, known, typed)),
         departures=tuple(departures(config, plain, known, typed.chosen)) if plain is not None else (),
         conventions=tuple(conventions(config, known, twin=preset.endswith("_lora"))),
+        group=group,
     )
 
 
@@ -106,14 +112,39 @@ def formula(config: RunConfig) -> str:
     return f"J = {_norm(config)} {inner}, A = {_advantage(config)}" + (f", R = {reward}" if reward else "")
 
 
+def coefficient(config: RunConfig) -> str:
+    """The gradient of `formula` where π = π_old: what stands before ∇log π of a token (DeepSeekMath eq. 5)."""
+    if config.advantage.credit == "pairs":
+        beta = f"{config.beta.value:g}"
+        return f"∇J = 1/N Σ_i ±{beta} σ({beta} (Δ− − Δ+)) ∇Δ_i, + on the right answer of a pair"
+    inner = "A"
+    if config.rollout.importance != "none":
+        inner = f"{_importance(config)} A"
+    if placed(config) == "loss":
+        inner = f"({inner} + {config.beta.value:g} {_KL_SLOPE[config.beta.estimator]})"
+    gradient = f"{inner} ∇log π"
+    if config.entropy_bonus > 0:
+        gradient = f"[ {gradient} + {config.entropy_bonus:g} ∇H ]"
+    where = "" if config.clip.kind == "none" else " at π = π_old"
+    return f"∇J = {_norm(config)} {gradient}{where}"
+
+
 def symbols(config: RunConfig) -> str:
     """What the letters stand for, those that are there."""
     if config.advantage.credit == "pairs":
         return "Δ+ of the right answer, Δ− of the wrong one; N the answers that are in pairs; π_ref the reference"
-    name = {"token": "r = π/π_old of a token", "sequence": "s = (π/π_old)^(1/|o|) of an answer"}
-    said = [name.get(config.clip.kind, "r = π/π_old of a token, held fixed in the gradient"), "R the reward"]
-    if config.advantage.credit == "process":
-        said[-1] = f"R the reward of a step (reward.steps={config.reward.steps}), its mean over all steps of a group"
+    ratio = {
+        "token": "r = π/π_old of a token",
+        "sequence": "s = (π/π_old)^(1/|o|) of an answer",
+        "cispo": "r = π/π_old of a token, held fixed in the gradient",
+    }
+    said = [_ANSWERS[config.samples.source]] if config.samples.source != "policy" else []
+    if config.samples.keep != "all":
+        said.append(_kept(config))
+    said += [ratio[config.clip.kind]] if config.clip.kind in ratio else []
+    if config.samples.source != "solutions":
+        steps = f" of a step (reward.steps={config.reward.steps}), its mean over all steps of a group"
+        said.append("R the reward" + (steps if config.advantage.credit == "process" else ""))
     if placed(config) == "loss":
         said.append("ρ = π_ref/π")
     if config.rollout.importance != "none":
@@ -126,6 +157,8 @@ def symbols(config: RunConfig) -> str:
     return "; ".join(said)
 
 
+_ANSWERS = {"base": "o what the base answered before the first step", "solutions": "o the data's worked solutions"}
+_KL_SLOPE = {"k3": "(ρ − 1)", "k2": "log ρ", "k1": "(−1)"}
 _KL = {"k3": "(ρ − log ρ − 1)", "k2": "½(log ρ)²", "k1": "(−log ρ)"}
 
 
@@ -140,6 +173,8 @@ def _norm(config: RunConfig) -> str:
     rows = config.questions_per_step * config.group_size.value
     parts = 1 if config.optim.minibatch == "whole" else config.optim.updates_per_rollout
     count, groups = f"{rows / parts:g}", f"{config.questions_per_step / parts:g}"
+    if config.samples.keep != "all":
+        count, groups = "N", "Q"
     kind = config.loss_norm.kind
     return {
         "sequence_mean": f"1/{count} Σ_i 1/|o_i| Σ_t",
@@ -156,15 +191,29 @@ def _surrogate(config: RunConfig) -> str:
     if clip.kind == "cispo":
         bound = f"min(r, {high})" if clip.low >= 1 else f"clip(r, {1 - clip.low:g}, {high})"
         made = f"{bound} A log π"
+    elif clip.kind == "none":
+        made = "A log π"
     else:
         ratio = "s" if clip.kind == "sequence" else "r"
         made = f"min({ratio} A, clip({ratio}, {1 - clip.low:g}, {high}) A)"
     if clip.dual is not None:
         made = f"max({made}, {clip.dual:g} A where A < 0)"
-    if config.rollout.importance == "none":
-        return made
+    return made if config.rollout.importance == "none" else f"{_importance(config)} · {made}"
+
+
+def _importance(config: RunConfig) -> str:
     cap = config.rollout.importance_cap
-    return f"π_old/μ · {made}" if cap is None else f"min(π_old/μ, {cap:g}) · {made}"
+    return "π_old/μ" if cap is None else f"min(π_old/μ, {cap:g})"
+
+
+def _kept(config: RunConfig) -> str:
+    """Which answers there are, where they are not all that were sampled."""
+    most = config.samples.per_question
+    up_to = "" if most is None else f", at most {most} a question"
+    each = {"right": "of the right answers", "pairs": "of right answers with a wrong one beside each"}
+    counted = {"group_token_mean": "Q the questions that have one"}.get(config.loss_norm.kind, "N how many there are")
+    told = {"token_mean": ""}.get(config.loss_norm.kind, f", {counted}")
+    return f"Σ_i {each[config.samples.keep]}, equal ones once{up_to}{told}"
 
 
 def _advantage(config: RunConfig) -> str:
@@ -178,6 +227,8 @@ def _normalised(config: RunConfig) -> str:
     advantage = config.advantage
     if advantage.credit == "gae":
         return "Σ_k (γλ)^k δ_(t+k), δ_t = R_t + γ V_(t+1) − V_t"
+    if config.samples.source == "solutions":
+        return "1"
     baseline = {
         "group_mean": "R − mean(R)",
         "leave_one_out": "R − mean of the others' R",
@@ -186,7 +237,9 @@ def _normalised(config: RunConfig) -> str:
     }.get(advantage.baseline, f"R − {advantage.baseline}(R)")
     if advantage.scale == "none":
         return baseline
-    std = {"group_std": "std(R)", "batch_std": "std of the step's R"}.get(advantage.scale, f"{advantage.scale}(R)")
+    std = {"group_std": "std(R)", "batch_std": "std of the step's R", "group_mean": "mean(R)"}.get(
+        advantage.scale, f"{advantage.scale}(R)"
+    )
     if advantage.eps > 0:
         std = f"({std} + {advantage.eps:g})"
     return f"({baseline})/{std}" if advantage.baseline != "none" else f"R/{std}"
@@ -194,6 +247,8 @@ def _normalised(config: RunConfig) -> str:
 
 def _reward(config: RunConfig) -> str:
     """What R is, where it is more than 1 for a right answer."""
+    if config.samples.source == "solutions":
+        return ""
     parts = config.reward.parts
     terms = [name if weight == 1 else f"{weight:g} {name}" for name, weight in parts.items() if weight]
     if config.reward.truncated == "soft":
@@ -216,30 +271,31 @@ def _switches(
     for key in _shown_keys(config):
         fact, value, said = known.get(key), values[key], typed.says(key)
         if plain is not None and before.get(key) != value:
-            source = f"{said or 'follows from what was typed'}; experiment={preset} has {shown(before.get(key))}"
+            source = f"{said or 'follows from what was typed'}; {preset} has {shown(before.get(key))}"
         elif said:
             source = said
         elif fact is not None:
             source = fact.source if fact.kind == "stated" else f"{fact.source} ({fact.kind})"
         else:
-            source = f"as in experiment={preset}" if preset else "default"
+            source = f"as in {preset}" if preset else "default"
         changed = bool(said) or (plain is not None and before.get(key) != value)
         yield Switch(shown_key(key), shown(value), source, changed)
 
 
 def _shown_keys(config: RunConfig) -> list[str]:
     """The keys that make the method and its step, without those that have no say here."""
-    advantage, clip, rollout = config.advantage, config.clip, config.rollout
+    advantage, clip, rollout, samples = config.advantage, config.clip, config.rollout, config.samples
+    std = advantage.scale not in ("none", "group_mean")
     several = config.optim.updates_per_rollout > 1
     wanted = {
-        "samples.source": config.samples.source != "policy",
-        "samples.keep": config.samples.keep != "all",
-        "samples.per_question": config.samples.keep != "all",
+        "samples.source": samples.source != "policy",
+        "samples.keep": samples.keep != "all",
+        "samples.per_question": samples.per_question is not None,
         "advantage.credit": advantage.credit != "outcome",
         "advantage.baseline": advantage.credit not in ("pairs", "gae"),
         "advantage.scale": advantage.credit not in ("pairs", "gae"),
-        "advantage.ddof": advantage.scale != "none",
-        "advantage.eps": advantage.scale != "none",
+        "advantage.ddof": std,
+        "advantage.eps": std or advantage.eps > 0,
         "loss_norm.kind": True,
         "loss_norm.divisor": config.loss_norm.kind == "constant",
         "beta.value": True,

@@ -125,6 +125,7 @@ def build(
         checkpoints=checkpoints,
         pieces=partial(token_texts, tokenizer),
         encode=partial(_answer_ids, tokenizer),
+        say=say,
         rounds=Rounds(config, learned, start, ranks.leads) if refreshed and learned is not None else None,
         ranks=ranks,
         sampler=sampler,

@@ -22,7 +22,8 @@ from .parts import Parts
 class Rollout:
     """Q groups with their verdicts and rewards, in the order they were sampled.
 
-    seconds: of sampling and of grading. refills: rounds of further questions that dynamic sampling asked for.
+    seconds: of sampling and of grading. refills: rounds of further questions that dynamic sampling asked for. sampled:
+    tokens that were sampled for this step, None: all of its answers were.
     """
 
     groups: list[Group] = field(default_factory=list)
@@ -30,6 +31,7 @@ class Rollout:
     rewards: list[Sequence[Reward]] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=lambda: {"time/rollout_s": 0.0, "time/reward_s": 0.0})
     refills: int = 0
+    sampled: int | None = None
 
     def rewards_QG(self, config: RunConfig) -> Tensor:
         """(Q, G) float64; NaN for a response that is excluded by itself: without a reward, masked as

@@ -95,7 +95,8 @@ def pairs(run: Parts, given: Given) -> Credited:
     """Each answer of a pair has ±β σ(β(Δ- - Δ+)), right against wrong (DPO: Rafailov et al. 2023, DeepSeekMath A.1.4).
 
     The log-ratios are of the policy as it stands, so that the coefficient is the gradient's at one optimizer step. The
-    rewards stay what was earned: they decide nothing but which answers have none.
+    rewards stay what was earned: they decide nothing but which answers have none. The log-ratios are told apart,
+    and not as a KL: the answers of pairs are no sample of the policy. Both can fall while the margin grows.
     """
     config, log_ratios_NT = run.config, given.penalty_NT
     assert log_ratios_NT is not None  # checks.py: beta.placement=preference, k1 and a beta above 0
@@ -111,9 +112,11 @@ def pairs(run: Parts, given: Given) -> Credited:
     metrics = {
         "dpo/margin": mean(margins_P),
         "dpo/accuracy": mean(margins_P > 0),
+        "dpo/right": mean(config.beta.value * log_ratios_N[right_N & (partner_N >= 0)]),
+        "dpo/wrong": mean(config.beta.value * log_ratios_N[~right_N & (partner_N >= 0)]),
         "dpo/loss": mean(-torch.nn.functional.logsigmoid(margins_P)),
     }
-    return Credited(preference_coefficients(*of)[:, None], given.rewards_QG, log_ratios_NT.sum(dim=1), metrics)
+    return Credited(preference_coefficients(*of)[:, None], given.rewards_QG, None, metrics)
 
 
 CREDITS: dict[str, Callable[[Parts, Given], Credited]] = {

@@ -41,11 +41,15 @@ class Fixed:
         order.check_size(len(self.usable), config.questions_per_step, config.data.small_set)
 
     @property
-    def kept(self) -> str:
-        """What there is to train on, in words."""
-        answers = int((~self.rewards_QG.isnan()).sum())
-        whole = f"{len(self.made.groups)} questions, {self.rewards_QG.numel()} answers"
-        return f"{whole}; kept: {answers} answers to {len(self.usable)} of them"
+    def told(self) -> str:
+        """What there is to train on, in words, and how much of it the checker takes for right."""
+        right, answers = int(self.made.correct_QG.sum()), self.rewards_QG.numel()
+        kept = int((~self.rewards_QG.isnan()).sum())
+        whose = {"base": "answers of the base", "solutions": "worked solutions"}[self.run.config.samples.source]
+        return (
+            f"{answers:,} {whose} to {len(self.made.groups):,} questions, of which the checker takes {right:,} for "
+            f"right; trained on: {kept:,}, to {len(self.usable):,} questions"
+        )
 
     def begin(self, step: int) -> None:
         """Nothing to do ahead."""
@@ -59,28 +63,44 @@ class Fixed:
         places = order.batch(len(self.usable), step, config.questions_per_step, config.seed, config.data.short_batch)
         chosen, made = [self.usable[place] for place in places], self.made
         taken = Rollout(
-            [made.groups[i] for i in chosen], [made.verdicts[i] for i in chosen], [made.rewards[i] for i in chosen]
+            [made.groups[i] for i in chosen],
+            [made.verdicts[i] for i in chosen],
+            [made.rewards[i] for i in chosen],
+            sampled=self._sampled() if step == 0 else 0,
         )
+        if step == 0:  # what the first step had to wait for
+            taken.seconds = made.seconds
         return taken, self.rewards_QG[chosen]
+
+    def _sampled(self) -> int:
+        """Tokens of all answers that were sampled for this run, kept or not."""
+        if self.run.config.samples.source != "base":
+            return 0
+        return sum(len(answer.token_ids) for group in self.made.groups for answer in group.completions)
 
 
 def answers_of(run: Parts, start: int) -> Ahead | Fixed:
     """Where the steps' answers come from. start: the step to make next; what the base said must be there by then."""
     if run.config.samples.source == "policy":
         return Ahead(run)
-    if run.config.samples.source == "solutions":
-        return Fixed(run, _solutions(run))
+    fixed = Fixed(run, _solutions(run) if run.config.samples.source == "solutions" else _of_the_base(run, start))
+    run.say(fixed.told)
+    return fixed
+
+
+def _of_the_base(run: Parts, start: int) -> Rollout:
+    """What the base answers, sampled now or read from the run's folder."""
     file = Path(run.config.run_dir) / FILE
     groups = run.ranks.by_first(lambda: _read(file, run) if file.exists() else None, "base answers")
     if groups is not None:
-        return Fixed(run, _graded(run, groups))
+        return _graded(run, groups)
     if start:
         raise InputError(f"{file} is missing: what the base answered cannot be sampled again after step {start}.")
     made = Rollout()
     for first in range(0, len(run.questions), QUESTIONS):
         sample(run, made, range(first, min(first + QUESTIONS, len(run.questions))), first, "base")
     run.ranks.by_first(lambda: _write(file, made.groups), "base answers written")
-    return Fixed(run, made)
+    return made
 
 
 def _solutions(run: Parts) -> Rollout:
@@ -88,12 +108,14 @@ def _solutions(run: Parts) -> Rollout:
     groups = []
     for question, prompt in zip(run.questions, run.prompts, strict=True):
         assert question.solution is not None
-        ids = run.encode(question.solution)
-        if len(ids) > run.config.max_new_tokens:
-            raise InputError(
-                f"max_new_tokens={run.config.max_new_tokens}: the solution of {question.id} has {len(ids)} tokens."
-            )
-        groups.append(Group(question, prompt, (Completion(ids, question.solution, (), Finish.EOS),)))
+        answer = Completion(run.encode(question.solution), question.solution, (), Finish.EOS)
+        groups.append(Group(question, prompt, (answer,)))
+    budget, lengths = run.config.max_new_tokens, [len(group.completions[0].token_ids) for group in groups]
+    if long := [place for place, length in enumerate(lengths) if length > budget]:
+        raise InputError(
+            f"max_new_tokens={budget}: the solution of {groups[long[0]].question.id} has {lengths[long[0]]} tokens, and "
+            f"{len(long)} of {len(groups)} have too many.\nAllowed: max_new_tokens={max(lengths)}, or other questions."
+        )
     made = _graded(run, groups)
     made.rewards = [[Reward(1.0, reward.parts) for reward in row] for row in made.rewards]
     return made

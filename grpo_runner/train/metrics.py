@@ -127,7 +127,7 @@ def step_metrics(made: Step) -> dict[str, float | None]:
         "reward/group_std": number(std(rewards_QG, 0).nanmean()),
         "reward/batch_std": number(std(rewards_QG.reshape(1, -1), 0).squeeze()),
         "accuracy": share(Status.CORRECT),
-        "tokens/sampled": sum(lengths),
+        "tokens/sampled": sum(lengths) if rollout.sampled is None else rollout.sampled,
         "length/mean": mean(lengths),
         "length/min": min(lengths),
         "length/max": max(lengths),
@@ -153,10 +153,19 @@ def step_metrics(made: Step) -> dict[str, float | None]:
         "grad_norm": update.grad_norm,
         "lr": update.lr,
         "updates": update.updates,
-        "zero_variance_fraction": float(zero_variance(rewards_QG).double().mean()),
+        "zero_variance_fraction": _without_variance(made),
         "weight/total": float(made.weights_NT.abs().sum()),
         **_concentrations(made),
     }
+
+
+def _without_variance(made: Step) -> float | None:
+    """Share of the groups whose answers all earned the same; None where no answer is compared with its group's."""
+    advantage = made.config.advantage
+    compared = advantage.baseline not in ("none", "batch_mean") or advantage.scale not in ("none", "batch_std")
+    if advantage.credit not in ("outcome", "pairs") or not compared:
+        return None
+    return float(zero_variance(made.rewards_QG).double().mean())
 
 
 def _model_gap(scored: Sequence[Reward], verdicts: Sequence[Verdict]) -> dict[str, float | None]:

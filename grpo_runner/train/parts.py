@@ -36,6 +36,7 @@ class Parts:
     checkpoints: Checkpoints
     pieces: Callable[[Sequence[int]], list[str]]  # the text of each token of an answer
     encode: Callable[[str], tuple[int, ...]]  # the tokens of an answer, the EOS that ends it included
+    say: Callable[[str], None]  # a line for whoever watches
     rounds: Rounds | None = None  # of a reward model that is trained on
     ranks: Ranks = field(default_factory=Ranks)
     sampler: Mapping[str, Tensor] = field(default_factory=dict)  # what a resumed run samples from first; see ahead.py

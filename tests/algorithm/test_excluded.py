@@ -223,7 +223,7 @@ def test_pb014_a_masked_answer_moves_neither_baseline_nor_std(baseline, scale):
     masked = rollout.rewards_QG(changed(CONFIG, reward__truncated="mask"))
     assert masked.isnan().tolist() == [[False, False, False, True]]
     three = {"group_mean": (2 / 3, -1 / 3), "batch_mean": (2 / 3, -1 / 3), "leave_one_out": (1.0, -0.5), "none": (1, 0)}
-    width = {"none": 1.0, "group_mean": 2 / 3}.get(scale, 2**0.5 / 3)
+    width = {"none": 1.0, "group_mean": 1 / 3}.get(scale, 2**0.5 / 3)
     right, wrong = (value / width for value in three[baseline])
     assert advantages(masked, baseline, scale)[0].tolist() == pytest.approx([right, wrong, wrong, 0.0])
     kept = rollout.rewards_QG(changed(CONFIG, reward__truncated="keep"))  # negative control

@@ -168,7 +168,7 @@ def test_pb047_importance_weights_with_a_cut_vocabulary_are_refused(kind: str, c
 def test_pb041_the_kl_is_counted_in_one_place(both: str) -> None:
     with pytest.raises(InputError) as caught:
         compose([f"beta.placement={both}"])
-    assert str(caught.value).startswith(f"beta.placement={both} is not allowed. It takes loss or reward.")
+    assert str(caught.value).startswith(f"beta.placement={both} is not allowed. It takes loss, reward or preference.")
     assert len(str(caught.value).splitlines()) == 1
 
 

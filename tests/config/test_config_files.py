@@ -16,10 +16,15 @@ from grpo_runner.validate import to_yaml
 
 CONF = find()
 CHOICES = sorted((file.parent.name, file.stem) for file in CONF.glob("*/*.yaml"))
-OWN_JOBS = ("experiment", "sweep", "debug")  # these set keys of many groups
+OWN_JOBS = ("experiment", "method", "sweep", "debug")  # these set keys of many groups
 # choices that want something from the user, and what a user would give
+NO_RATIO = ["clip.kind=none", "clip.low=0", "clip.high=0", "clip.dual=null"]
+EACH_ALONE = [f"advantage.{key}" for key in ("baseline=none", "scale=none", "ddof=0", "eps=0")]
 GIVEN = {
     ("reward", "custom"): ["reward.function=my_rewards:short_answers"],
+    ("samples", "base"): [*NO_RATIO, *EACH_ALONE],
+    ("samples", "policy_right"): EACH_ALONE,
+    ("samples", "solutions"): [*NO_RATIO, *EACH_ALONE, "group_size.value=1", "data.kind=table"],
     ("reward", "model"): ["reward.model=owner/name"],
     ("advantage", "process"): ["reward.steps=lines"],
 }
@@ -29,7 +34,7 @@ FIELD = re.compile(r"^ *(?:- override /)?([\w./]+): *(.*)$")
 # what a comment must hold: the name of a paper or library whose value it gives, or that there is no such value
 SOURCE = re.compile(
     r"\b(DeepSeekMath|DeepSeek-R1|Dr\. GRPO|DAPO|GSPO|MiniMax-M1|RLOO|oat|verl|TRL"
-    r"|TinyZero|open-r1|Unsloth|rasbt|tinker|LoRA Without Regret|no paper|the papers|ours|our choice)\b",
+    r"|MaxRL|TinyZero|open-r1|Unsloth|rasbt|tinker|LoRA Without Regret|no paper|the papers|ours|our choice)\b",
     re.IGNORECASE,
 )
 
@@ -159,7 +164,7 @@ def test_quickstart_is_the_default_job() -> None:
     assert {key for key in plain if named[key] != plain[key]} == {"run_name", "run_dir"}
 
 
-# --- experiments that are a whole method, on any model and data
+# --- whole methods, on any model and data; the older ones are experiments of the same name too
 
 WHOLE = {  # name, (baseline, scale), loss norm, (beta, estimator, placement), (kind, low, high), (truncated, dynamic)
     "grpo": (
@@ -181,15 +186,32 @@ WHOLE = {  # name, (baseline, scale), loss norm, (beta, estimator, placement), (
     "cispo": (
         "CISPO", ("group_mean", "group_std"), "group_token_mean", (0.0, "k3", "loss"), ("cispo", 1.0, 0.2), ("soft", 10)
     ),
+    "sft": ("SFT", ("none", "none"), "sequence_mean", (0.0, "k3", "loss"), ("none", 0.0, 0.0), ("zero", 0)),
+    "rft": ("RFT", ("none", "none"), "sequence_mean", (0.0, "k3", "loss"), ("none", 0.0, 0.0), ("zero", 0)),
+    "online_rft": (
+        "Online RFT", ("none", "none"), "sequence_mean", (0.0, "k3", "loss"), ("none", 0.0, 0.0), ("zero", 0)
+    ),
+    "reinforce": ("REINFORCE", ("none", "none"), "sequence_sum", (0.0, "k3", "loss"), ("none", 0.0, 0.0), ("zero", 0)),
+    "reinforce_baseline": (
+        "REINFORCE with the step's mean as baseline", ("batch_mean", "none"), "sequence_sum", (0.0, "k3", "loss"),
+        ("none", 0.0, 0.0), ("zero", 0),
+    ),
+    "maxrl": (
+        "MaxRL", ("group_mean", "group_mean"), "sequence_mean", (0.0, "k3", "loss"), ("token", 0.2, 0.2), ("zero", 0)
+    ),
 }  # fmt: skip
+SAMPLES = {"sft": ("solutions", "all", None, 1), "rft": ("base", "right", 4, 8)}  # the others: the policy's, all, 8
 UPDATES = {"rloo": (1, "whole"), "dapo": (2, "group"), "gspo": (4, "response"), "cispo": (2, "group")}
 
 
+METHODS = sorted(choice for group, choice in CHOICES if group == "method")
+
+
 @pytest.mark.parametrize("name", WHOLE)
-def test_pb017_an_experiment_sets_the_whole_method(name: str) -> None:
+def test_pb017_a_choice_of_method_sets_the_whole_method(name: str) -> None:
     """pb017: dr_grpo sets the std, the constant and the KL term, not a part of them."""
-    config = compose([f"experiment={name}"])
-    advantage, beta, clip = config.advantage, config.beta, config.clip
+    config = compose([f"method={name}"])
+    advantage, beta, clip, samples = config.advantage, config.beta, config.clip, config.samples
     found = (
         method_name(config),
         (advantage.baseline, advantage.scale),
@@ -198,7 +220,9 @@ def test_pb017_an_experiment_sets_the_whole_method(name: str) -> None:
         (clip.kind, clip.low, clip.high),
         (config.reward.truncated, config.rollout.dynamic_sampling),
     )
-    assert found == WHOLE[name]
+    assert found == WHOLE[name] and name in METHODS
+    whose = (samples.source, samples.keep, samples.per_question, config.group_size.value)
+    assert whose == SAMPLES.get(name, ("policy", "all", None, 8))
     assert (config.rollout.importance, config.entropy_bonus, clip.dual) == ("none", 0.0, None)
     if name in UPDATES:
         assert (config.optim.updates_per_rollout, config.optim.minibatch) == UPDATES[name]
@@ -209,18 +233,30 @@ def test_pb017_an_experiment_sets_the_whole_method(name: str) -> None:
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_whole_method_says_so_for_each_of_its_switches(name: str) -> None:
     """It overrides what would spoil it, wherever that comes from: all switches stand in the file itself."""
-    said = comments((CONF / "experiment" / f"{name}.yaml").read_text())
+    said = comments((CONF / "method" / f"{name}.yaml").read_text())
     keys = {key.removeprefix("defaults./").removeprefix("defaults.") for key in said}
-    wanted = {"advantage", "loss_norm", "beta", "clip", "reward.truncated", "entropy_bonus"}
+    wanted = {"samples", "advantage", "loss_norm", "beta", "clip", "reward.truncated", "entropy_bonus"}
     assert wanted | {"rollout.dynamic_sampling", "rollout.importance"} <= keys
     assert not {"model", "data", "prompt"} & keys
 
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_whole_method_is_also_a_small_job(name: str) -> None:
-    config = compose([f"experiment={name}", "debug=cpu_smoke"])
-    assert (config.steps, config.questions_per_step, config.group_size.value) == (2, 2, 4)
+    config = compose([f"method={name}", "debug=cpu_smoke"])
+    assert (config.steps, config.questions_per_step, config.group_size.value) == (2, 2, 1 if name == "sft" else 4)
     assert method_name(config) == WHOLE[name][0]
+
+
+@pytest.mark.parametrize("name", sorted({*METHODS} & {choice for group, choice in CHOICES if group == "experiment"}))
+def test_an_experiment_of_a_methods_name_is_that_method(name: str) -> None:
+    assert compose([f"experiment={name}"]) == compose([f"method={name}"])
+
+
+def test_a_method_wins_over_an_experiment_and_what_is_typed_over_both() -> None:
+    config = compose(["experiment=laptop_gsm8k", "method=sft", "loss_norm=constant"])
+    assert (config.samples.source, config.loss_norm.kind, config.clip.kind) == ("solutions", "constant", "none")
+    assert config.model.path == "HuggingFaceTB/SmolLM2-135M-Instruct" and config.data.solution_column == "answer"
+    assert compose(["method=grpo", "advantage=dr_grpo"]).advantage.scale == "none"
 
 
 def test_the_overlong_penalty_keeps_the_papers_proportions() -> None:

@@ -26,6 +26,7 @@ from grpo_runner.tracking import charts
 
 FOLDER = find() / "experiment"
 NAMES = sorted(file.stem for file in FOLDER.glob("*.yaml"))
+METHODS = sorted(file.stem for file in (find() / "method").glob("*.yaml") if file.stem not in NAMES)
 SETTINGS = tuple(fact for fact in facts.facts() if fact.kind != "published")
 # texts, which golden files and tests of prompts hold, and a mapping with names of its own
 TEXTS = {"prompt.template", "prompt.system", "evaluation.sets"}
@@ -44,7 +45,12 @@ def text(name: str) -> str:
 
 @cache
 def runs(name: str) -> tuple[RunConfig, ...]:
-    """The run of a preset, or the runs of its sweep; its seeds are put into one composed run of each arm."""
+    """The run of a preset, or the runs of its sweep; its seeds are put into one composed run of each arm.
+
+    name: of an experiment, or /method/NAME.
+    """
+    if name.startswith("/method/"):
+        return (compose([f"method={name.removeprefix('/method/')}"]),)
     sweep = (yaml.safe_load(text(name)).get("hydra") or {}).get("sweeper", {}).get("params", {})
     if not sweep and "mode: MULTIRUN" not in "".join(map(text, inherited(name))):
         return (compose([f"experiment={name}"]),)
@@ -59,7 +65,7 @@ def inherited(name: str) -> list[str]:
 
 
 def rows(name: str) -> tuple[Fact, ...]:
-    return tuple(fact for fact in SETTINGS if fact.preset == name)
+    return tuple(fact for fact in SETTINGS if fact.preset == name.removeprefix("/method/"))
 
 
 def jobs() -> list[str]:
@@ -114,25 +120,31 @@ def written(name: str) -> set[str]:
     return own.union(*map(written, inherited(name))) - TEXTS
 
 
-@pytest.mark.parametrize("name", NAMES)
+BOTH = [*NAMES, *(f"/method/{name}" for name in METHODS)]
+
+
+@pytest.mark.parametrize("name", BOTH)
 def test_a_preset_is_valid_and_holds_every_row_of_its_facts(name: str) -> None:
     for config in runs(name):
         checks.check(config)
     assert wrong(rows(name), runs(name)) == []
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", BOTH)
 def test_every_key_that_a_preset_sets_has_its_row(name: str) -> None:
     keys = {fact.key for fact in rows(name)}
     assert written(name) - keys == set()
     assert bool(keys) == (name != "quickstart")  # it only gives the defaults a name
     if name in jobs():
         assert keys >= CORE
+    if name.startswith("/method/"):
+        assert keys >= {"samples.source", "samples.keep", "advantage.baseline", "advantage.scale", "loss_norm.kind"}
+        assert keys >= {"beta.value", "clip.kind", "reward.truncated"}
 
 
 def test_every_row_is_of_a_preset_that_there_is() -> None:
-    assert {fact.preset for fact in SETTINGS} <= set(NAMES)
-    assert not set(facts.figure_names()) & set(NAMES)
+    assert {fact.preset for fact in SETTINGS} <= {*NAMES, *METHODS}
+    assert not set(facts.figure_names()) & {*NAMES, *METHODS}
     assert len(SETTINGS) > 2000 and len(NAMES) > 50
 
 
@@ -221,7 +233,7 @@ def debug_form(config: RunConfig, folder: Path) -> RunConfig:
         data=countdown().data if config.data.kind == "countdown" else job.data,
         prompt=job.prompt,
         optim=replace(config.optim, updates_per_rollout=updates, warmup_steps=min(config.optim.warmup_steps, 1)),
-        group_size=job.group_size,
+        group_size=job.group_size if config.group_size.value > 1 else config.group_size,
         evaluation=job.evaluation,
         tracking=job.tracking,
         checkpoint=job.checkpoint,
@@ -242,7 +254,7 @@ def arms(name: str) -> list[RunConfig]:
     return list(found.values())
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", BOTH)
 def test_two_steps_on_the_embedded_model(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(charts, "draw", lambda *table, **rows: {})  # four fifths of the time, and tests of their own
     for index, config in enumerate(arms(name)):

@@ -95,5 +95,5 @@ def test_plan_has_its_formula_and_no_baseline() -> None:
 
 
 def test_its_figures_are_metrics() -> None:
-    for name in ("dpo/margin", "dpo/accuracy", "dpo/loss"):
+    for name in ("dpo/margin", "dpo/accuracy", "dpo/right", "dpo/wrong", "dpo/loss"):
         assert metric.is_known(changed(compose(["method=dpo"]), metric=name))

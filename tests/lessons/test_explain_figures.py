@@ -153,7 +153,8 @@ def test_the_names_mean_what_conf_says(name):
 
 def test_every_advantage_of_conf_can_be_shown():
     conventions = {"grpo_oat", "grpo_verl"}  # GRPO with a library's ddof and eps: explain --ddof 1
-    assert set(PRESETS) | conventions == {path.stem for path in (ROOT / "conf/advantage").glob("*.yaml")}
+    credited = {"pairs", "process", "gae"}  # not by one reward an answer
+    assert set(PRESETS) | conventions | credited == {path.stem for path in (ROOT / "conf/advantage").glob("*.yaml")}
     for name in conventions:
         of = compose([f"advantage={name}"]).advantage
         assert (of.baseline, of.scale) == PRESETS["grpo"][1:3] and of.ddof == 1
@@ -173,6 +174,7 @@ def test_every_command_of_the_methods_composes_to_that_method():
         "GRPO, outcome": "GRPO",
         "Dr. GRPO": "Dr. GRPO",
         "RLOO": "RLOO",
+        "DPO": "DPO",
         "REINFORCE": "REINFORCE",
     }
     composed = {m.name: compose(m.command.split()) for m in METHODS if m.command}

@@ -158,6 +158,7 @@ def test_the_figures_are_those_of_the_pairs(drawn, config):
             gap = [summed(scores[0][row] - scores[1][row], one.kind) for row in pair]
             margins.append(one.beta * float(gap[0] - gap[1]))
         assert found["dpo/margin"] == pytest.approx(np.mean(margins))
+        assert found["dpo/right"] - found["dpo/wrong"] == pytest.approx(found["dpo/margin"])
         assert found["dpo/accuracy"] == pytest.approx(np.mean(np.array(margins) > 0))
         loss = float(dpo_loss(*scores, one.pairs, one.beta, one.kind))
         assert found["dpo/loss"] / 2 == pytest.approx(loss)  # a pair is two answers

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("real_pictures")
 
 
 def config(baseline="group_mean", scale="group_std", ddof=0, eps=0.0) -> AdvantageConfig:
-    return AdvantageConfig(baseline=baseline, scale=scale, ddof=ddof, eps=eps)
+    return AdvantageConfig(credit="outcome", baseline=baseline, scale=scale, ddof=ddof, eps=eps)
 
 
 P = np.array([0.0, 0.125, 0.25, 0.5, 0.875, 1.0])

@@ -47,7 +47,7 @@ def draw(
     if metrics:
         figures["progress"] = progress(metrics, evals)
     if table.num_rows:
-        figures["weights"] = weight_scatter(table, config.advantage, config.loss_norm)
+        figures["weights"] = weight_scatter(table, config.advantage, config.loss_norm, config.samples)
         figures["weight_by_length"] = weight_by_length(table, config.loss_norm.kind, budget_of(config))
         figures["cumulative_weight"] = cumulative_weight(table)
     if probe:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ...objectives import NAMED
-from ...schema import AdvantageConfig, LossNormConfig
+from ...schema import AdvantageConfig, LossNormConfig, SamplesConfig
 from .drawing import GREY, asked, column, count, dress, new_figure, whole_numbers
 
 if TYPE_CHECKING:
@@ -39,34 +39,40 @@ def advantage_weight_theory(p: np.ndarray, advantage: AdvantageConfig, group_siz
 
     Group mean: 2G·p(1-p), times G/(G-1) when the baseline leaves the own answer out; without a baseline G·p. Group std:
     divided by std + eps, with std² = p(1-p)·G/(G-ddof), and 0 where the group has no variance. So 2G·sqrt(p(1-p)) for
-    GRPO (ddof 0, eps 0) and 2G·p(1-p) for Dr. GRPO. None for a baseline, a scale or a credit whose theory is not
-    written here.
+    GRPO (ddof 0, eps 0) and 2G·p(1-p) for Dr. GRPO. Group mean (MaxRL): divided by p + eps, so 2G·(1-p), and 0 where
+    the group has no variance. None for a baseline or a scale whose theory is not written here, and where tokens of an
+    answer are credited differently, so that there is no A of an answer.
     """
-    if advantage.credit != "outcome":
+    if advantage.baseline not in _CENTRED or advantage.scale not in ("none", "group_std", "group_mean"):
         return None
-    if advantage.baseline not in _CENTRED or advantage.scale not in ("none", "group_std"):
+    if advantage.credit != "outcome":
         return None
     p = np.asarray(p, dtype=float)
     weight = _CENTRED[advantage.baseline][1](p, group_size)
     if advantage.scale == "group_std":
         std = np.sqrt(p * (1 - p) * group_size / max(group_size - advantage.ddof, 1))
         weight = np.divide(weight, std + advantage.eps, out=np.zeros_like(weight), where=std > 0)
+    if advantage.scale == "group_mean":
+        weight = np.divide(weight, p + advantage.eps, out=np.zeros_like(weight), where=(p > 0) & (p < 1))
     return weight
 
 
-def weight_scatter(table: pa.Table, advantage: AdvantageConfig, loss_norm: LossNormConfig) -> Figure:
+def weight_scatter(
+    table: pa.Table, advantage: AdvantageConfig, loss_norm: LossNormConfig, samples: SamplesConfig | None = None
+) -> Figure:
     """Two panels over the success rate: the advantage weight, and the weight after the loss norm, each with its theory.
 
     table: rows of questions.parquet (at least one). Rows at the same place are one dot whose area grows with their
     number. Left, the colour is the mean step, and the theory of GRPO and Dr. GRPO stands beside the run's own. Right,
     the colour is the mean length of the answers, and the curve is the left one times the median of weight /
     advantage_weight: exact under 1/|o| (one constant), the median length's curve otherwise. The theory is that of 0/1
-    rewards and groups of which every answer is in the loss.
+    rewards and groups of which every answer is in the loss: where `samples` keeps only some, there is none.
     """
     rate, before, after = (column(table, name) for name in ("success_rate", "advantage_weight", "weight"))
     group_size = int(column(table, "group_size").max())
     grid = np.linspace(0, 1, 401)
-    curve = advantage_weight_theory(grid, advantage, group_size)
+    some = samples is not None and (samples.keep != "all" or samples.source == "solutions")
+    curve = None if some else advantage_weight_theory(grid, advantage, group_size)
     # groups with excluded answers weigh by the others alone, and their success rate is that of all
     partial = column(table, "included") < column(table, "group_size")
 
@@ -76,7 +82,7 @@ def weight_scatter(table: pa.Table, advantage: AdvantageConfig, loss_norm: LossN
     if curve is not None:
         label = f"{'theory' if binary else 'theory for 0/1 rewards'}: {_formula(advantage)}"
         left.plot(grid, curve, color=THEORY, lw=1.8, zorder=1, label=label)
-    if binary:
+    if binary and not some:
         _others(left, grid, advantage, group_size)
     bar = _dots(left, figure, rate, before, column(table, "step"), "mean step of the dot's questions", "viridis")
     whole_numbers(bar.ax.yaxis)
@@ -111,7 +117,7 @@ def weight_scatter(table: pa.Table, advantage: AdvantageConfig, loss_norm: LossN
 
 def _others(axes: Axes, grid: np.ndarray, advantage: AdvantageConfig, group_size: int) -> None:
     """The theory of GRPO and of Dr. GRPO, dashed, where it is not the run's own."""
-    ddof, eps = (advantage.ddof, advantage.eps) if advantage.scale != "none" else (0, 0.0)
+    ddof, eps = (advantage.ddof, advantage.eps) if advantage.scale not in ("none", "group_mean") else (0, 0.0)
     for name, scale, style in _REFERENCES:
         if ("group_mean", scale) != (advantage.baseline, advantage.scale):
             other = replace(advantage, credit="outcome", baseline="group_mean", scale=scale, ddof=ddof, eps=eps)
@@ -149,6 +155,9 @@ def _formula(advantage: AdvantageConfig) -> str:
     top = _CENTRED[advantage.baseline][0]
     if advantage.scale == "none":
         return top
+    if advantage.scale == "group_mean":
+        plain = advantage.baseline == "group_mean" and advantage.eps == 0
+        return "2G·(1-p)" if plain else f"{top} / p" if advantage.eps == 0 else f"{top} / (p + {advantage.eps:g})"
     if advantage.baseline == "group_mean" and advantage.eps == 0:
         return "2G·√(p(1-p))" if advantage.ddof == 0 else "2·√(G(G-1)·p(1-p))"
     std = "std" if advantage.eps == 0 else f"(std + {advantage.eps:g})"

@@ -89,7 +89,7 @@ def _closed_forms(size: int) -> list[dict[str, Any]]:
     p = np.linspace(0, 1, GRID)
     rows = []
     for name, (scale, formula, _) in THEORIES.items():
-        advantage = AdvantageConfig("outcome", baseline="group_mean", scale=scale, ddof=0, eps=0.0)
+        advantage = AdvantageConfig(credit="outcome", baseline="group_mean", scale=scale, ddof=0, eps=0.0)
         curve = advantage_weight_theory(p, advantage, size)
         assert curve is not None
         rows.append(_curve_row(f"{NAMED[name].label}: {formula}", p, curve))
@@ -111,11 +111,13 @@ def _expected(arm: Arm, own: Groups) -> list[dict[str, Any]]:
 
 
 def advantage_of(arm: Arm) -> AdvantageConfig | None:
-    """From the settings of a run of ours; None of others', and where answers are not credited with their rewards."""
+    """From the settings of a run of ours; None of others', and where an answer's weight is not of its reward alone."""
     settings = next(iter(arm.runs.values())).settings
     keys = ("baseline", "scale", "ddof", "eps")
     credit = settings.get("advantage.credit", LATER["advantage.credit"])
     if credit != "outcome" or any(f"advantage.{key}" not in settings for key in keys):
+        return None
+    if settings.get("samples.keep", "all") != "all" or settings.get("samples.source") == "solutions":
         return None
     return AdvantageConfig(credit, **{key: settings[f"advantage.{key}"] for key in keys})  # type: ignore[arg-type]
 
