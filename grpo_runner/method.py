@@ -95,7 +95,10 @@ _EACH = {
 _OF_GROUPS = {"group_token_mean": "", "token_mean": " with the token mean of the optimizer batch"}
 _OF_GRPO = {"none": " without its KL term", "reward": " with the KL in the reward"}
 METHODS = (
-    Method("GRPO with process rewards", _GRPO, ("token",), {"sequence_mean": ""}, _OF_GRPO, needs=(PROCESS,)),
+    Method(
+        "GRPO with process rewards", _GRPO, ("token",), {"sequence_mean": ""}, _OF_GRPO, needs=(PROCESS,),
+        credit="process",
+    ),
     Method("Iterative GRPO", _GRPO, ("token",), {"sequence_mean": ""}, _OF_GRPO, needs=(RENEWED,)),
     Method("GRPO", _GRPO, ("token",), {"sequence_mean": ""}, _OF_GRPO),
     Method("Dr. GRPO", _DR_GRPO, ("token",), {"constant": ""}, _ADDED),
