@@ -63,7 +63,7 @@ class Method(NamedTuple):
 
 
 CLIP_HIGHER, DYNAMIC, OVERLONG = "clip-higher", "dynamic sampling", "the overlong penalty"
-PROCESS, RENEWED = "process rewards", "a renewed reference"
+PROCESS, RENEWED, CRITIC = "process rewards", "a renewed reference", "a critic"
 BY_RULE, KEPT = "rewards of 0 and 1", "distinct right answers alone"
 EXTRAS: dict[str, Callable[[RunConfig], bool]] = {
     KEPT: lambda config: config.samples.keep == "right",
@@ -75,6 +75,7 @@ EXTRAS: dict[str, Callable[[RunConfig], bool]] = {
     DYNAMIC: lambda config: config.rollout.dynamic_sampling > 0,
     OVERLONG: lambda config: config.reward.truncated == "soft",
     PROCESS: lambda config: config.advantage.credit == "process",
+    CRITIC: lambda config: config.advantage.credit == "gae",
     RENEWED: lambda config: placed(config) != "none" and config.beta.refresh_every > 0,
     "truncated answers left out": lambda config: config.reward.truncated == "mask",
     "importance weights": lambda config: config.rollout.importance != "none",
@@ -101,6 +102,10 @@ METHODS = (
     ),
     Method("Iterative GRPO", _GRPO, ("token",), {"sequence_mean": ""}, _OF_GRPO, needs=(RENEWED,)),
     Method("GRPO", _GRPO, ("token",), {"sequence_mean": ""}, _OF_GRPO),
+    Method(
+        "PPO", _REINFORCE, ("token",), {"sequence_mean": ""},
+        {"none": " without its KL", "loss": " with the KL in the loss"}, credit="gae", may_have=(CRITIC,),
+    ),
     Method("Dr. GRPO", _DR_GRPO, ("token",), {"constant": ""}, _ADDED),
     Method("RLOO", _RLOO, ("token", "none"), {"sequence_sum": "", "constant": ""}, _ADDED),
     Method("DAPO", _GRPO, ("token",), _OF_GROUPS, _ADDED, needs=(CLIP_HIGHER, DYNAMIC, OVERLONG)),

@@ -179,8 +179,7 @@ def _shares(case: Case, found: dict[str, Weighed | None]) -> str:
 
 def _method(case: Case, method: Method, weighed: Weighed | None) -> Iterator[str]:
     yield f"<section>\n<h2>{_safe(method.name)}</h2>\n<p class=f>{_safe(method.coefficient)}</p>"
-    command = f" · <code>{_safe(method.command)}</code>" if method.command else ""
-    yield f'<p class="dim f">{_safe(method.source)}{command}</p>'
+    yield f'<p class="dim f">{_safe(method.source)} · <code>{_safe(method.command)}</code></p>'
     if weighed is None:
         yield f'<p class="dim">not here: {_safe(LACKS[method.name])}</p>\n</section>'
         return

@@ -10,24 +10,24 @@ from rich.text import Text
 
 
 class Method(NamedTuple):
-    """samples: whose answers; coefficient: of a token's ∇log π; command: overrides, None: not run here."""
+    """samples: whose answers; coefficient: of a token's ∇log π; command: the overrides that run it here."""
 
     name: str
     samples: str
     reward: str
     coefficient: str
     source: str
-    command: str | None
+    command: str
 
 
 _A1 = "DeepSeekMath A.1"
 # coefficients stand before the loss norm: DeepSeekMath's 1/|o| unless a row says otherwise
 METHODS = (
-    Method("SFT", "people's, fixed", "none (chosen by people)", "1", f"{_A1} eq. 6, 7", None),
-    Method("RFT", "the SFT model's, fixed", "rule", "1 if right, else 0", f"{_A1} eq. 8-10", None),
+    Method("SFT", "people's, fixed", "none (chosen by people)", "1", f"{_A1} eq. 6, 7", "method=sft"),
+    Method("RFT", "the SFT model's, fixed", "rule", "1 if right, else 0", f"{_A1} eq. 8-10", "method=rft"),
     Method(
         "Online RFT", "the policy's", "rule", "1 if right, else 0", f"{_A1} eq. 10, 11",
-        "advantage=reinforce loss_norm=sequence_mean beta=no_kl",
+        "method=online_rft",
     ),
     Method(
         "DPO", "pairs of the SFT model's, fixed", "rule",
@@ -35,10 +35,12 @@ METHODS = (
         "a token, and no leading β)",
         f"{_A1} eq. 12-14", "method=dpo",
     ),
-    Method("PPO", "the policy's", "model, KL in it", "A_t by GAE, with a value model", f"{_A1} eq. 15-18", None),
+    Method(
+        "PPO", "the policy's", "model, KL in it", "A_t by GAE, with a value model", f"{_A1} eq. 15-18", "method=ppo",
+    ),
     Method(
         "GRPO, outcome", "G by the policy", "model (here: rule)", "(r_i - mean r)/std r + β(π_ref/π - 1)",
-        f"{_A1} eq. 19-21; 4.1.2", "experiment=grpo",
+        f"{_A1} eq. 19-21; 4.1.2", "method=grpo",
     ),
     Method(
         "GRPO, process", "G by the policy", "model, each step",
@@ -51,15 +53,15 @@ METHODS = (
     ),
     Method(
         "Dr. GRPO", "G by the policy", "rule", "r_i - mean r, over a constant instead of |o|",
-        "arXiv 2503.20783 3.2, Listing 1", "experiment=dr_grpo",
+        "arXiv 2503.20783 3.2, Listing 1", "method=dr_grpo",
     ),
     Method(
         "RLOO", "G by the policy", "any, less β log(π/π_ref)", "r_i - mean of the other r, over no |o|",
-        "Kool et al. 2019; arXiv 2402.14740 eq. 3", "experiment=rloo",
+        "Kool et al. 2019; arXiv 2402.14740 eq. 3", "method=rloo",
     ),
     Method(
         "REINFORCE", "the policy's", "any", "r, over no |o|", "Sutton & Barto 13.3",
-        "advantage=reinforce loss_norm=sequence_sum beta=no_kl",
+        "method=reinforce",
     ),
     Method(
         "MaxRL", "G by the policy", "rule", "(r_i - mean r)/mean r", "arXiv 2602.02710", "method=maxrl",
@@ -67,18 +69,18 @@ METHODS = (
     Method(
         "DAPO", "G by the policy, refilled till they differ", "rule, overlong penalty",
         "GRPO's without KL, clip 0.2 below and 0.28 above; over the tokens of the group, not of the answer",
-        "arXiv 2503.14476 eq. 8-13", "experiment=dapo",
+        "arXiv 2503.14476 eq. 8-13", "method=dapo",
     ),
     Method(
         "GSPO", "G by the policy", "rule",
         "GRPO's without KL, times s = (π/π_old)^(1/|o|), clipped for the whole answer",
-        "arXiv 2507.18071 eq. 5, 7", "experiment=gspo",
+        "arXiv 2507.18071 eq. 5, 7", "method=gspo",
     ),
     Method(
         "CISPO", "G by the policy", "rule",
         "GRPO's without KL, times min(π/π_old, 1 + ε) as a constant; over the group's tokens",
         "arXiv 2506.13585 eq. 4, 5",
-        "experiment=cispo",
+        "method=cispo",
     ),
 )  # fmt: skip
 
@@ -98,7 +100,6 @@ def show(console: Console) -> None:
     made.add_column("answers\nreward", max_width=25)
     made.add_column("coefficient of ∇log π\nsource; what runs it here")
     for method in METHODS:
-        command = Text(method.command, style="cyan") if method.command else Text("not here", style="italic")
-        last = Text.assemble(method.coefficient, "\n", (method.source, "dim"), "\n", command)
+        last = Text.assemble(method.coefficient, "\n", (method.source, "dim"), "\n", (method.command, "cyan"))
         made.add_row(Text(method.name, style="bold"), f"{method.samples}\n{method.reward}", last)
     console.print(made)

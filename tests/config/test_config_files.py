@@ -11,6 +11,7 @@ import yaml
 
 from grpo_runner import advice, checks, helptext
 from grpo_runner.config import compose, compose_sweep, find
+from grpo_runner.errors import InputError
 from grpo_runner.method import method_name
 from grpo_runner.validate import to_yaml
 
@@ -18,15 +19,23 @@ CONF = find()
 CHOICES = sorted((file.parent.name, file.stem) for file in CONF.glob("*/*.yaml"))
 OWN_JOBS = ("experiment", "method", "sweep", "debug")  # these set keys of many groups
 # choices that want something from the user, and what a user would give
-NO_RATIO = ["clip.kind=none", "clip.low=0", "clip.high=0", "clip.dual=null"]
-EACH_ALONE = [f"advantage.{key}" for key in ("baseline=none", "scale=none", "ddof=0", "eps=0")]
 GIVEN = {
     ("reward", "custom"): ["reward.function=my_rewards:short_answers"],
-    ("samples", "base"): [*NO_RATIO, *EACH_ALONE],
-    ("samples", "policy_right"): EACH_ALONE,
-    ("samples", "solutions"): [*NO_RATIO, *EACH_ALONE, "group_size.value=1", "data.kind=table"],
     ("reward", "model"): ["reward.model=owner/name"],
-    ("advantage", "process"): ["reward.steps=lines"],
+}
+# choices that are part of a method alone, and one that has it
+OF_A_METHOD = {
+    ("samples", "base"): "rft",
+    ("samples", "policy_right"): "reinforce",
+    ("samples", "solutions"): "sft",
+    ("samples", "base_pairs"): "dpo",
+    ("samples", "policy_pairs"): "online_dpo",
+    ("advantage", "process"): "grpo_process",
+    ("advantage", "pairs"): "dpo",
+    ("advantage", "gae"): "ppo",
+    ("beta", "dpo"): "dpo",
+    ("critic", "shared_base"): "ppo",
+    ("critic", "own_model"): "ppo",
 }
 TOGETHER = ("parts", "sets")  # explained together, above the heading
 TOLD_APART = {"data": {"train_size", "eval_size"}, "prompt": {"template", "system", "chat", "stop"}}  # differ by file
@@ -44,10 +53,19 @@ def test_every_choice_composes_and_validates(turn: int) -> None:
     """One choice of each group at a time: as many turns as the largest group has choices."""
     overrides = []
     for group in dict.fromkeys(group for group, _ in CHOICES if group not in OWN_JOBS):
-        choices = [choice for other, choice in CHOICES if other == group]
+        choices = [choice for other, choice in CHOICES if other == group and (group, choice) not in OF_A_METHOD]
         choice = choices[turn % len(choices)]
         overrides += [f"{group}={choice}", *GIVEN.get((group, choice), [])]
     checks.check(compose(overrides))
+
+
+def test_what_is_part_of_a_method_alone_goes_with_it_and_not_without() -> None:
+    """That it is part of one alone, too: GRPO will have none of them."""
+    for (group, choice), method in OF_A_METHOD.items():
+        checks.check(compose([f"method={method}", f"{group}={choice}"]))
+        if choice != "policy_right":
+            with pytest.raises(InputError):
+                checks.check(compose(["method=grpo", f"{group}={choice}"]))
 
 
 @pytest.mark.parametrize("choice", [choice for group, choice in CHOICES if group == "debug"])

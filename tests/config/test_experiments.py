@@ -239,7 +239,8 @@ def debug_form(config: RunConfig, folder: Path) -> RunConfig:
         checkpoint=job.checkpoint,
         steps=job.steps,
         questions_per_step=job.questions_per_step,
-        max_new_tokens=job.max_new_tokens,
+        # worked solutions have their lengths
+        max_new_tokens=job.max_new_tokens if config.samples.source != "solutions" else config.max_new_tokens,
         device=job.device,
         dtype=job.dtype,
         run_dir=str(folder),

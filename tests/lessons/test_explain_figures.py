@@ -170,14 +170,20 @@ def test_objectives_are_the_same_when_their_weights_are():
 
 def test_every_command_of_the_methods_composes_to_that_method():
     names = {
-        "Online RFT": "REINFORCE with GRPO's loss norm",
+        "SFT": "SFT",
+        "RFT": "RFT",
+        "Online RFT": "Online RFT",
         "GRPO, outcome": "GRPO",
         "Dr. GRPO": "Dr. GRPO",
         "RLOO": "RLOO",
         "DPO": "DPO",
         "REINFORCE": "REINFORCE",
+        "MaxRL": "MaxRL",
+        "PPO": "PPO",
+        "GRPO, process": "GRPO with process rewards",
+        "GRPO, iterative": "Iterative GRPO",
     }
-    composed = {m.name: compose(m.command.split()) for m in METHODS if m.command}
+    composed = {m.name: compose(m.command.split()) for m in METHODS}
     for name, start in names.items():
         assert method_name(composed[name]).startswith(start), name
     assert set(composed) - set(names) == {"DAPO", "GSPO", "CISPO"}
@@ -191,5 +197,5 @@ def test_every_command_of_the_methods_composes_to_that_method():
 
 
 def test_every_method_of_the_unified_template_is_there():
-    asked = "SFT, RFT, Online RFT, DPO, PPO, GRPO outcome, GRPO process, Dr. GRPO, RLOO, REINFORCE, DAPO, GSPO, CISPO"
+    asked = "SFT, RFT, Online RFT, DPO, PPO, GRPO outcome, GRPO process, GRPO iterative, Dr. GRPO, RLOO, REINFORCE, MaxRL, DAPO, GSPO, CISPO"
     assert [method.name.replace(",", "") for method in METHODS] == asked.split(", ")
