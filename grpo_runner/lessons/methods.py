@@ -23,22 +23,22 @@ class Method(NamedTuple):
 _A1 = "DeepSeekMath A.1"
 # coefficients stand before the loss norm: DeepSeekMath's 1/|o| unless a row says otherwise
 METHODS = (
-    Method("SFT", "people's, fixed", "none (chosen by people)", "1", f"{_A1} eq. 6, 7", None),
-    Method("RFT", "the SFT model's, fixed", "rule", "1 if right, else 0", f"{_A1} eq. 8-10", None),
+    Method("SFT", "people's, fixed", "none (chosen by people)", "1", f"{_A1} eq. 6, 7", "method=sft"),
+    Method("RFT", "the first policy's, fixed", "rule", "1 if right, else 0", f"{_A1} eq. 8-10", "method=rft"),
+    Method("Online RFT", "the policy's", "rule", "1 if right, else 0", f"{_A1} eq. 10, 11", "method=online_rft"),
     Method(
-        "Online RFT", "the policy's", "rule", "1 if right, else 0", f"{_A1} eq. 10, 11",
-        "advantage=reinforce loss_norm=sequence_mean beta=no_kl",
-    ),
-    Method(
-        "DPO", "pairs of the SFT model's, fixed", "rule",
+        "DPO", "pairs of the first policy's, fixed (method=online_dpo: the policy's)", "rule",
         "±β σ(β·[log-ratio to π_ref of o- minus that of o+]), + on o+, - on o-; over whole answers (eq. 14 as printed: "
         "a token, and no leading β)",
         f"{_A1} eq. 12-14", "method=dpo",
     ),
-    Method("PPO", "the policy's", "model, KL in it", "A_t by GAE, with a value model", f"{_A1} eq. 15-18", None),
+    Method(
+        "PPO", "the policy's", "model (here: rule), KL in it", "A_t by GAE, with a critic", f"{_A1} eq. 15-18",
+        "method=ppo",
+    ),
     Method(
         "GRPO, outcome", "G by the policy", "model (here: rule)", "(r_i - mean r)/std r + β(π_ref/π - 1)",
-        f"{_A1} eq. 19-21; 4.1.2", "experiment=grpo",
+        f"{_A1} eq. 19-21; 4.1.2", "method=grpo",
     ),
     Method(
         "GRPO, process", "G by the policy", "model, each step",
@@ -51,15 +51,15 @@ METHODS = (
     ),
     Method(
         "Dr. GRPO", "G by the policy", "rule", "r_i - mean r, over a constant instead of |o|",
-        "arXiv 2503.20783 3.2, Listing 1", "experiment=dr_grpo",
+        "arXiv 2503.20783 3.2, Listing 1", "method=dr_grpo",
     ),
     Method(
         "RLOO", "G by the policy", "any, less β log(π/π_ref)", "r_i - mean of the other r, over no |o|",
-        "Kool et al. 2019; arXiv 2402.14740 eq. 3", "experiment=rloo",
+        "Kool et al. 2019; arXiv 2402.14740 eq. 3", "method=rloo",
     ),
     Method(
-        "REINFORCE", "the policy's", "any", "r, over no |o|", "Sutton & Barto 13.3",
-        "advantage=reinforce loss_norm=sequence_sum beta=no_kl",
+        "REINFORCE", "the policy's", "any", "r (method=reinforce_baseline: less the step's mean), over no |o|",
+        "Sutton & Barto 13.3, 13.4", "method=reinforce",
     ),
     Method(
         "MaxRL", "G by the policy", "rule", "(r_i - mean r)/mean r", "arXiv 2602.02710", "method=maxrl",
@@ -67,18 +67,18 @@ METHODS = (
     Method(
         "DAPO", "G by the policy, refilled till they differ", "rule, overlong penalty",
         "GRPO's without KL, clip 0.2 below and 0.28 above; over the tokens of the group, not of the answer",
-        "arXiv 2503.14476 eq. 8-13", "experiment=dapo",
+        "arXiv 2503.14476 eq. 8-13", "method=dapo",
     ),
     Method(
         "GSPO", "G by the policy", "rule",
         "GRPO's without KL, times s = (π/π_old)^(1/|o|), clipped for the whole answer",
-        "arXiv 2507.18071 eq. 5, 7", "experiment=gspo",
+        "arXiv 2507.18071 eq. 5, 7", "method=gspo",
     ),
     Method(
         "CISPO", "G by the policy", "rule",
         "GRPO's without KL, times min(π/π_old, 1 + ε) as a constant; over the group's tokens",
         "arXiv 2506.13585 eq. 4, 5",
-        "experiment=cispo",
+        "method=cispo",
     ),
 )  # fmt: skip
 
