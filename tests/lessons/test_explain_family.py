@@ -41,8 +41,11 @@ def test_the_made_group_is_what_it_says():
     assert all(len(some) == n for of in (MADE.values, MADE.log_ratios) for some, n in zip(of, LENGTHS, strict=True))
 
 
+IN_TIME = {"GRPO, iterative"}  # GRPO's weights at any one step: what differs is when the reference is renewed
+
+
 def test_every_method_of_the_template_is_there():
-    assert set(MEMBERS) == {method.name for method in METHODS} and None not in FOUND.values()
+    assert set(MEMBERS) == {method.name for method in METHODS} - IN_TIME and None not in FOUND.values()
 
 
 @pytest.mark.parametrize(
@@ -136,8 +139,8 @@ def test_the_screen_and_the_page(tmp_path):
     assert re.search(r"Dr\. GRPO +\+0\.7500 +-0\.2500 +-0\.2500 +-0\.2500 +L\n", screen)
     assert re.search(r"MaxRL +50\.0 % +16\.7 % +16\.7 % +16\.7 %", screen)
     page = file.read_text()
-    for method in METHODS:
-        assert f"<h2>{method.name}</h2>" in page
+    for name in MEMBERS:
+        assert f"<h2>{name}</h2>" in page
     assert page.count('<span class="u10" title="coefficient +3\nweight +0.0625">7</span>') == 1  # MaxRL, 3/(4·12)
     assert "<script" not in page and "http" not in page.replace("http-equiv", "")
 
