@@ -118,6 +118,10 @@ METHODS = (
     Method(
         "REINFORCE with the step's mean as baseline", _OF_STEP, ("none",), {"sequence_sum": "", "constant": ""}, _ADDED
     ),
+    Method(
+        "PPO", _REINFORCE, ("token",), _EACH,
+        {"none": " without its KL in the reward", "loss": " with the KL in the loss"}, credit="gae",
+    ),
     Method("CISPO", _GRPO, ("cispo",), _OF_GROUPS, _ADDED, may_have=(DYNAMIC, OVERLONG)),
 )  # fmt: skip
 
@@ -135,6 +139,8 @@ def _described(config: RunConfig) -> str:
     """By its advantage and its loss norm."""
     advantage, norm = (config.advantage.baseline, config.advantage.scale), config.loss_norm.kind
     kl = _ADDED.get(placed(config), "")
+    if config.advantage.credit == "gae":
+        return "a critic's advantages" + _EACH.get(norm, f" with loss norm {norm}") + kl
     if between := _BETWEEN.get((*advantage, norm)):
         return between + kl
     own = f"baseline {advantage[0]} and scale {advantage[1]}"  # a variant that no paper here has named

@@ -24,19 +24,17 @@ _A1 = "DeepSeekMath A.1"
 # coefficients stand before the loss norm: DeepSeekMath's 1/|o| unless a row says otherwise
 METHODS = (
     Method("SFT", "people's, fixed", "none (chosen by people)", "1", f"{_A1} eq. 6, 7", "method=sft"),
-    Method("RFT", "the SFT model's, fixed", "rule", "1 if right, else 0", f"{_A1} eq. 8-10", "method=rft"),
+    Method("RFT", "the first policy's, fixed", "rule", "1 if right, else 0", f"{_A1} eq. 8-10", "method=rft"),
+    Method("Online RFT", "the policy's", "rule", "1 if right, else 0", f"{_A1} eq. 10, 11", "method=online_rft"),
     Method(
-        "Online RFT", "the policy's", "rule", "1 if right, else 0", f"{_A1} eq. 10, 11",
-        "method=online_rft",
-    ),
-    Method(
-        "DPO", "pairs of the SFT model's, fixed", "rule",
+        "DPO", "pairs of the first policy's, fixed (method=online_dpo: the policy's)", "rule",
         "±β σ(β·[log-ratio to π_ref of o- minus that of o+]), + on o+, - on o-; over whole answers (eq. 14 as printed: "
         "a token, and no leading β)",
         f"{_A1} eq. 12-14", "method=dpo",
     ),
     Method(
-        "PPO", "the policy's", "model, KL in it", "A_t by GAE, with a value model", f"{_A1} eq. 15-18", "method=ppo",
+        "PPO", "the policy's", "model (here: rule), KL in it", "A_t by GAE, with a critic", f"{_A1} eq. 15-18",
+        "method=ppo",
     ),
     Method(
         "GRPO, outcome", "G by the policy", "model (here: rule)", "(r_i - mean r)/std r + β(π_ref/π - 1)",
@@ -60,8 +58,8 @@ METHODS = (
         "Kool et al. 2019; arXiv 2402.14740 eq. 3", "method=rloo",
     ),
     Method(
-        "REINFORCE", "the policy's", "any", "r, over no |o|", "Sutton & Barto 13.3",
-        "method=reinforce",
+        "REINFORCE", "the policy's", "any", "r (method=reinforce_baseline: less the step's mean), over no |o|",
+        "Sutton & Barto 13.3, 13.4", "method=reinforce",
     ),
     Method(
         "MaxRL", "G by the policy", "rule", "(r_i - mean r)/mean r", "arXiv 2602.02710", "method=maxrl",

@@ -39,7 +39,7 @@ def duration(seconds: float) -> str:
 def step_figures(metrics: Row) -> list[str]:
     """Reward, accuracy, lengths of right and wrong answers, tokens a second; `-` where there is no figure."""
     tokens, seconds = _number(metrics, "tokens/sampled"), _number(metrics, "time/step_s")
-    speed = tokens / seconds if tokens is not None and seconds else None
+    speed = tokens / seconds if tokens and seconds else None  # answers that were there before are not sampled
     return [
         f"reward {_fixed(_number(metrics, 'reward/mean'), 3)}",
         f"accuracy {_share(_number(metrics, 'accuracy'))}",

@@ -112,10 +112,10 @@ def _solutions(run: Parts) -> Rollout:
         groups.append(Group(question, prompt, (answer,)))
     budget, lengths = run.config.max_new_tokens, [len(group.completions[0].token_ids) for group in groups]
     if long := [place for place, length in enumerate(lengths) if length > budget]:
+        first = long[0]
         raise InputError(
-            f"max_new_tokens={budget}: the solution of {groups[long[0]].question.id} has {lengths[long[0]]} tokens, "
-            f"and {len(long)} of {len(groups)} have too many.\n"
-            f"Allowed: max_new_tokens={max(lengths)}, or other questions."
+            f"max_new_tokens={budget}: the solution of {groups[first].question.id} has {lengths[first]} tokens, and "
+            f"{len(long)} of {len(groups)} have too many.\nAllowed: max_new_tokens={max(lengths)}, or other questions."
         )
     made = _graded(run, groups)
     made.rewards = [[Reward(1.0, reward.parts) for reward in row] for row in made.rewards]

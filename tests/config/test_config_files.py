@@ -23,19 +23,19 @@ GIVEN = {
     ("reward", "custom"): ["reward.function=my_rewards:short_answers"],
     ("reward", "model"): ["reward.model=owner/name"],
 }
-# choices that are part of a method alone, and one that has it
-OF_A_METHOD = {
-    ("samples", "base"): "rft",
-    ("samples", "policy_right"): "reinforce",
-    ("samples", "solutions"): "sft",
-    ("samples", "base_pairs"): "dpo",
-    ("samples", "policy_pairs"): "online_dpo",
-    ("advantage", "process"): "grpo_process",
-    ("advantage", "pairs"): "dpo",
-    ("advantage", "gae"): "ppo",
-    ("beta", "dpo"): "dpo",
-    ("critic", "shared_base"): "ppo",
-    ("critic", "own_model"): "ppo",
+# choices that go with certain others alone, and a method which has these
+APART = {
+    ("samples", "base"): ["method=rft"],
+    ("samples", "base_pairs"): ["method=dpo"],
+    ("samples", "policy_pairs"): ["method=online_dpo"],
+    ("samples", "policy_right"): ["method=online_rft", "samples=policy_right"],
+    ("samples", "solutions"): ["method=sft"],
+    ("advantage", "gae"): ["method=ppo"],
+    ("advantage", "pairs"): ["method=dpo"],
+    ("advantage", "process"): ["method=grpo_process"],
+    ("beta", "dpo"): ["method=dpo"],
+    ("critic", "shared_base"): ["method=ppo"],
+    ("critic", "own_model"): ["method=ppo", "critic=own_model"],
 }
 TOGETHER = ("parts", "sets")  # explained together, above the heading
 TOLD_APART = {"data": {"train_size", "eval_size"}, "prompt": {"template", "system", "chat", "stop"}}  # differ by file
@@ -53,19 +53,20 @@ def test_every_choice_composes_and_validates(turn: int) -> None:
     """One choice of each group at a time: as many turns as the largest group has choices."""
     overrides = []
     for group in dict.fromkeys(group for group, _ in CHOICES if group not in OWN_JOBS):
-        choices = [choice for other, choice in CHOICES if other == group and (group, choice) not in OF_A_METHOD]
+        choices = [choice for other, choice in CHOICES if other == group and (group, choice) not in APART]
         choice = choices[turn % len(choices)]
         overrides += [f"{group}={choice}", *GIVEN.get((group, choice), [])]
     checks.check(compose(overrides))
 
 
-def test_what_is_part_of_a_method_alone_goes_with_it_and_not_without() -> None:
-    """That it is part of one alone, too: GRPO will have none of them."""
-    for (group, choice), method in OF_A_METHOD.items():
-        checks.check(compose([f"method={method}", f"{group}={choice}"]))
-        if choice != "policy_right":
-            with pytest.raises(InputError):
-                checks.check(compose(["method=grpo", f"{group}={choice}"]))
+@pytest.mark.parametrize("group, choice", APART)
+def test_a_choice_that_goes_with_others_alone_composes_with_its_method(group: str, choice: str) -> None:
+    config = compose(APART[group, choice])
+    checks.check(config)
+    values, of_config = yaml.safe_load((CONF / group / f"{choice}.yaml").read_text()), asdict(config)[group]
+    assert {key: of_config[key] for key in values if isinstance(values[key], str)} == {
+        key: value for key, value in values.items() if isinstance(value, str)
+    } or group == "critic"  # 1e-3 is text to YAML
 
 
 @pytest.mark.parametrize("choice", [choice for group, choice in CHOICES if group == "debug"])
@@ -217,12 +218,42 @@ WHOLE = {  # name, (baseline, scale), loss norm, (beta, estimator, placement), (
     "maxrl": (
         "MaxRL", ("group_mean", "group_mean"), "sequence_mean", (0.0, "k3", "loss"), ("token", 0.2, 0.2), ("zero", 0)
     ),
+    "dpo": ("DPO", ("none", "none"), "sequence_sum", (0.1, "k1", "preference"), ("none", 0.0, 0.0), ("zero", 0)),
+    "online_dpo": (
+        "online DPO", ("none", "none"), "sequence_sum", (0.1, "k1", "preference"), ("none", 0.0, 0.0), ("zero", 0)
+    ),
+    "ppo": ("PPO", ("none", "none"), "sequence_mean", (0.03, "k1", "reward"), ("token", 0.2, 0.2), ("zero", 0)),
+    "grpo_process": (
+        "GRPO with process rewards", ("group_mean", "group_std"), "sequence_mean", (0.04, "k3", "loss"),
+        ("token", 0.2, 0.2), ("zero", 0),
+    ),
+    "grpo_iterative": (
+        "Iterative GRPO", ("group_mean", "group_std"), "sequence_mean", (0.04, "k3", "loss"), ("token", 0.2, 0.2),
+        ("zero", 0),
+    ),
 }  # fmt: skip
-SAMPLES = {"sft": ("solutions", "all", None, 1), "rft": ("base", "right", 4, 8)}  # the others: the policy's, all, 8
-UPDATES = {"rloo": (1, "whole"), "dapo": (2, "group"), "gspo": (4, "response"), "cispo": (2, "group")}
+# of whom, which, how many of a question, group_size; the others: the policy's, all of them, 8
+SAMPLES = {
+    "sft": ("solutions", "all", None, 1),
+    "rft": ("base", "right", 4, 8),
+    "dpo": ("base", "pairs", 4, 8),
+    "online_dpo": ("policy", "pairs", None, 8),
+}
+CREDIT = {"dpo": "pairs", "online_dpo": "pairs", "ppo": "gae", "grpo_process": "process"}  # the others: outcome
+UPDATES = {
+    "ppo": (4, "whole"),
+    "rloo": (1, "whole"),
+    "dapo": (2, "group"),
+    "gspo": (4, "response"),
+    "cispo": (2, "group"),
+}
 
 
 METHODS = sorted(choice for group, choice in CHOICES if group == "method")
+
+
+def test_every_method_is_in_the_table_of_this_page() -> None:
+    assert sorted(WHOLE) == METHODS
 
 
 @pytest.mark.parametrize("name", WHOLE)
@@ -238,9 +269,15 @@ def test_pb017_a_choice_of_method_sets_the_whole_method(name: str) -> None:
         (clip.kind, clip.low, clip.high),
         (config.reward.truncated, config.rollout.dynamic_sampling),
     )
-    assert found == WHOLE[name] and name in METHODS
+    assert found == WHOLE[name]
     whose = (samples.source, samples.keep, samples.per_question, config.group_size.value)
     assert whose == SAMPLES.get(name, ("policy", "all", None, 8))
+    assert advantage.credit == CREDIT.get(name, "outcome")
+    assert (config.critic.kind, config.reward.steps, beta.refresh_every) == (
+        "shared_base" if name == "ppo" else "none",
+        "lines" if name == "grpo_process" else "none",
+        25 if name == "grpo_iterative" else 0,
+    )
     assert (config.rollout.importance, config.entropy_bonus, clip.dual) == ("none", 0.0, None)
     if name in UPDATES:
         assert (config.optim.updates_per_rollout, config.optim.minibatch) == UPDATES[name]

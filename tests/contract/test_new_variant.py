@@ -106,7 +106,7 @@ def own(tmp_path, monkeypatch, **bodies):
             del known[name]
     names = {"baseline": "group_mean", "scale": "none", "kind": "sequence_mean"}
     names |= {name: f"own_parts:{name}" for name in bodies}
-    plug_in(AdvantageConfig(names["baseline"], names["scale"], 0, 0.0), LossNormConfig(names["kind"], None))
+    plug_in(AdvantageConfig("outcome", names["baseline"], names["scale"], 0, 0.0), LossNormConfig(names["kind"], None))
     return names
 
 
@@ -162,7 +162,7 @@ def test_scales_and_loss_norms_are_plugged_in_alike(tmp_path, monkeypatch):
         "def by_root(mask, groups, budget): return mask / mask.sum(1, keepdim=True).clamp(min=1).sqrt()\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    advantage = AdvantageConfig("group_mean", "own_norms:spread", 0, 0.0)
+    advantage = AdvantageConfig("outcome", "group_mean", "own_norms:spread", 0, 0.0)
     plug_in(advantage, LossNormConfig("own_norms:by_root", None))
     try:
         found = algorithm.advantages(torch.tensor([[2.0, 0, 0, 2]]), "group_mean", "own_norms:spread")

@@ -170,23 +170,15 @@ def test_objectives_are_the_same_when_their_weights_are():
 
 def test_every_command_of_the_methods_composes_to_that_method():
     names = {
-        "SFT": "SFT",
-        "RFT": "RFT",
-        "Online RFT": "Online RFT",
         "GRPO, outcome": "GRPO",
-        "Dr. GRPO": "Dr. GRPO",
-        "RLOO": "RLOO",
-        "DPO": "DPO",
-        "REINFORCE": "REINFORCE",
-        "MaxRL": "MaxRL",
-        "PPO": "PPO",
         "GRPO, process": "GRPO with process rewards",
         "GRPO, iterative": "Iterative GRPO",
+        "RLOO": "RLOO with the KL in the reward",
     }
-    composed = {m.name: compose(m.command.split()) for m in METHODS}
-    for name, start in names.items():
-        assert method_name(composed[name]).startswith(start), name
-    assert set(composed) - set(names) == {"DAPO", "GSPO", "CISPO"}
+    composed = {m.name: compose(m.command.split()) for m in METHODS if m.command}
+    assert set(composed) == {m.name for m in METHODS}
+    for name, config in composed.items():
+        assert method_name(config) == names.get(name, name)
     for name, kind in (("DAPO", "token"), ("GSPO", "sequence"), ("CISPO", "cispo")):
         config = composed[name]
         assert config.clip.kind == kind and config.optim.updates_per_rollout > 1 and config.beta.value == 0, name
@@ -197,5 +189,8 @@ def test_every_command_of_the_methods_composes_to_that_method():
 
 
 def test_every_method_of_the_unified_template_is_there():
-    asked = "SFT, RFT, Online RFT, DPO, PPO, GRPO outcome, GRPO process, GRPO iterative, Dr. GRPO, RLOO, REINFORCE, MaxRL, DAPO, GSPO, CISPO"
+    asked = (
+        "SFT, RFT, Online RFT, DPO, PPO, GRPO outcome, GRPO process, GRPO iterative, Dr. GRPO, RLOO, REINFORCE, MaxRL, "
+        "DAPO, GSPO, CISPO"
+    )
     assert [method.name.replace(",", "") for method in METHODS] == asked.split(", ")

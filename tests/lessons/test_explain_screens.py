@@ -135,7 +135,12 @@ def test_the_tokens_of_a_group_count_the_same():
 
 def test_methods_and_help():
     text = printed("methods")
-    assert "experiment=dr_grpo" in text and "not here" in text and max(map(len, text.splitlines())) <= 100
+    assert (
+        "method=dr_grpo" in text
+        and "method=sft" in text
+        and "experiment=" not in text
+        and max(map(len, text.splitlines())) <= 100
+    )
     assert "--ref-ratio" in printed("--help") and max(map(len, printed("-h").splitlines())) <= 110
     assert set(LOSS_NORMS) <= set(printed("--help").replace(",", " ").replace(";", " ").split())
 
