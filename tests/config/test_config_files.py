@@ -26,7 +26,7 @@ GIVEN = {
     ("samples", "policy_right"): EACH_ALONE,
     ("samples", "solutions"): [*NO_RATIO, *EACH_ALONE, "group_size.value=1", "data.kind=table"],
     ("reward", "model"): ["reward.model=owner/name"],
-    ("advantage", "process"): ["reward.steps=lines"],
+    ("advantage", "process"): ["reward.steps=lines", "beta.placement=loss", "beta.estimator=k3"],
 }
 TOGETHER = ("parts", "sets")  # explained together, above the heading
 TOLD_APART = {"data": {"train_size", "eval_size"}, "prompt": {"template", "system", "chat", "stop"}}  # differ by file
