@@ -28,7 +28,7 @@ CASES = [
     ("beta=no_k", ["beta=no_k", 'Did you mean "no_kl"?']),
     ("beta.value=-1", ["beta=-1"]),
     ("+beta=0.04", ["+beta", "without the +"]),
-    ("advantage=drgrpo", ["advantage=drgrpo", "dr_grpo, grpo", 'Did you mean "dr_grpo"?']),
+    ("advantage=drgrpo", ["advantage=drgrpo", "dr_grpo, gae, grpo", 'Did you mean "dr_grpo"?']),
     ("advantage=[grpo,dr_grpo]", ["advantage=[grpo,dr_grpo]", "one of"]),
     ("advantage=3", ["advantage=3", "grpo"]),
     ("+typo=1", ["typo"]),
