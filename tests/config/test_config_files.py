@@ -11,7 +11,6 @@ import yaml
 
 from grpo_runner import advice, checks, helptext
 from grpo_runner.config import compose, compose_sweep, find
-from grpo_runner.errors import InputError
 from grpo_runner.method import method_name
 from grpo_runner.validate import to_yaml
 
