@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ import pytest
 
 from grpo_runner.cli import main
 from grpo_runner.config import compose, compose_sweep, find, plan
+from grpo_runner.config.hydra_errors import OF_EXTRA, no_choice
 from grpo_runner.errors import InputError
 from grpo_runner.method import method_name
 
+ROOT = Path(__file__).resolve().parents[2]
 ARMS: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {  # keys in which the arms differ, and their values
     "two_by_two": (
         ("advantage.scale", "loss_norm.kind", "loss_norm.divisor"),
@@ -91,6 +94,24 @@ def test_a_search_is_known_to_have_a_figure_to_go_by() -> None:
         plan([*words, "evaluation.every=0"], sweep=True)
     with pytest.raises(InputError, match=r"hydra/sweeper=optuna"):
         plan(["optim.lr=interval(1e-4,1e-3)"], sweep=True)
+
+
+def test_choices_of_an_extra_that_is_not_installed_name_its_installation() -> None:
+    for group, name in [("hydra/sweeper", "optuna"), ("hydra/launcher", "ray"), ("hydra/launcher", "submitit_slurm")]:
+        said = no_choice(group, name, ["basic"])
+        assert said.startswith(f"{group}={name} ") and said.endswith("pip install 'grpo-runner[sweep]'")
+    assert 'Did you mean "optuna"' in no_choice("hydra/sweeper", "optunas", ["basic", "resuming"])
+    assert "pip install" not in no_choice("hydra/launcher", "slurm", ["basic", "gpus"])
+    extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["sweep"]
+    assert all(any(name.split("_")[0] in package for package in extra) for names in OF_EXTRA.values() for name in names)
+
+
+@pytest.mark.parametrize("word", ["hydra.sweeper.done=[0]", "++hydra.sweeper.done=[0]", "hydra/sweeper=resuming"])
+def test_the_runners_own_sweeper_is_not_typed(word: str) -> None:
+    with pytest.raises(InputError, match="Leave it out") as refused:
+        plan(["seed=0,1", word], sweep=True)
+    assert len(str(refused.value).splitlines()) == 1
+    assert len(plan(["seed=0,1", "hydra/sweeper=basic"], sweep=True).configs) == 2  # negative control
 
 
 def test_a_misspelt_metric_is_told_before_the_sweep_starts(capsys: pytest.CaptureFixture[str]) -> None:
