@@ -80,7 +80,7 @@ def check_choices(parsed: Sequence[Override], loader: ConfigLoader) -> None:
         own = key == "hydra/sweeper" and override.value() == OWN_SWEEPER
         if own or key == "hydra.sweeper.done" or key.startswith("hydra.sweeper.done."):
             raise InputError(
-                f"{override.input_line}: the runner sets this itself, from the folders of runs that are done. Leave it out."
+                f"{override.input_line}: the runner sets this itself, from the runs that are done. Leave it out."
             )
         if said := no_item(key, {key.rpartition(".")[2]} if override.is_delete() else ()):
             raise InputError(said)

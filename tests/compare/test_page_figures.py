@@ -207,7 +207,7 @@ def test_what_no_run_logged_has_no_figure(two):
 def test_vega_lite_takes_every_figure(two, alone):
     for analysis in (two, alone):
         for name, figure in FIGURES.items():
-            if (spec := figure.function(analysis)) is not None:
+            if spec := figure.function(analysis):
                 vega = vl_convert.vegalite_to_vega(export.fixed(spec))
                 assert vega["marks"], name
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ..types import Analysis, Arm, Comparison, Effect, Measure, Run
 from ..verdict import digits_of, number
 from ..window import made
 from .markup import Cell, table
+from .stated import primary, valued
 
 LEVEL = 0.95  # of an arm's own interval where no effect says which
 
@@ -23,12 +24,6 @@ LEVEL = 0.95  # of an arm's own interval where no effect says which
 def level_of(analysis: Analysis) -> float:
     """Of all intervals on the page."""
     return analysis.effects[0].level if analysis.effects else LEVEL
-
-
-def primary(analysis: Analysis) -> list[Measure]:
-    """The measures that were stated beforehand; those that come first where there is no effect."""
-    keys = {effect.measure.key for effect in analysis.effects if effect.primary}
-    return [one for one in analysis.measures if one.key in keys] or list(valued(analysis)[:2])
 
 
 def arms(analysis: Analysis) -> str:
@@ -174,8 +169,3 @@ def titled(measure: Measure) -> str:
 
 def _of_interval(analysis: Analysis) -> str:
     return f"[{100 * level_of(analysis):g} % interval over seeds]"
-
-
-def valued(analysis: Analysis) -> Sequence[Measure]:
-    own = [analysis.values[arm.name] for arm in analysis.comparison.arms]
-    return [one for one in analysis.measures if any(value is not None for by in own for value in by[one.key].values())]

@@ -1,12 +1,14 @@
-"""The figures of the page: an analysis in, a Vega-Lite spec out, or None where the runs have nothing for it."""
+"""The figures of the page: an analysis in, a Vega-Lite spec out; None where the runs have nothing for it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 from ...types import Analysis
+from ..stated import primary
 from . import curves, weights
 from .forest import forest
 from .theme import Spec
@@ -14,15 +16,19 @@ from .theme import Spec
 
 @dataclass(frozen=True)
 class Figure:
-    """function(analysis) is the spec. title and caption stand around it, in the page or in a paper."""
+    """function(analysis) is the spec, {} of what is 0 throughout. title and caption stand around it.
+
+    measure: of a learning curve its key.
+    """
 
     title: str
     caption: str
     function: Callable[[Analysis], Spec | None]
+    measure: str = ""
 
 
 def _curve(key: str, title: str) -> Figure:
-    return Figure(title, CURVE, partial(curves.curve, key=key))
+    return Figure(title, CURVE, partial(curves.curve, key=key), key)
 
 
 def _difference(key: str, title: str) -> Figure:
@@ -82,4 +88,21 @@ FIGURES: dict[str, Figure] = {
     "grad_norm": _curve("grad_norm", "Gradient norm"),
     "weight_gini": _curve("weight/gini", "Concentration of weights (Gini)"),
 }
-__all__ = ["FIGURES", "Figure"]
+
+
+def figures_of(analysis: Analysis) -> dict[str, Figure]:
+    """All by name, first the curves of measures that were stated and are none of FIGURES."""
+    own = {figure.measure for figure in FIGURES.values()}
+    added: dict[str, Figure] = {}
+    for measure in primary(analysis):
+        if measure.key not in own:
+            name = "metric_" + re.sub(r"\W+", "_", measure.key)
+            while name in added:  # keys that differ in their marks alone
+                name += "_"
+            title = measure.title if measure.title in measure.key else measure.title[:1].upper() + measure.title[1:]
+            added[name] = _curve(measure.key, title)
+            added[f"{name}_difference"] = _difference(measure.key, title)
+    return added | FIGURES
+
+
+__all__ = ["FIGURES", "Figure", "figures_of"]

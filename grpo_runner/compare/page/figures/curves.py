@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ...measures import MEASURES, source_of
@@ -12,11 +11,12 @@ from . import points, theme
 from .theme import Spec
 
 FLATTEN = [{"flatten": ["x", "y", "lo", "hi", "n"]}]
+ZERO: Spec = {}  # in place of a figure that would be a line at 0
 MARKED = 40  # points of a line up to which each is marked
 
 
 def curve(analysis: Analysis, key: str) -> Spec | None:
-    """A measure over the steps by arm; None where no run logged it."""
+    """A measure over the steps by arm; None where no run logged it, ZERO where it was 0 throughout."""
     measure, series = measure_of(analysis, key), series_key(analysis, key)
     if series is None:
         return None
@@ -27,11 +27,13 @@ def curve(analysis: Analysis, key: str) -> Spec | None:
         if by_seed:
             means.append(points.mean_row(arm.label, by_seed, level))
             seeds += points.seed_rows(arm.label, by_seed)
-    return drawn(analysis, means, seeds, theme.titled(measure), measure) if means else None
+    if not means:
+        return None
+    return ZERO if _all_zero(seeds) else drawn(analysis, means, seeds, theme.titled(measure), measure)
 
 
 def difference(analysis: Analysis, key: str) -> Spec | None:
-    """Arm minus baseline of the same seed over the steps; None where there is no pair."""
+    """Arm minus baseline of the same seed over the steps; None where there is no pair, ZERO where all are equal."""
     measure, series = measure_of(analysis, key), series_key(analysis, key)
     if series is None or len(analysis.comparison.arms) < 2:
         return None
@@ -46,7 +48,9 @@ def difference(analysis: Analysis, key: str) -> Spec | None:
             seeds += points.seed_rows(arm.label, by_seed)
     if not means:
         return None
-    title = f"difference in {theme.titled(replace(measure, title=measure.title.replace(', sampled', '')))}"
+    if _all_zero(seeds):
+        return ZERO
+    title = f"difference ({measure.unit})" if measure.unit else "difference"  # of what: the figure's own title
     return drawn(analysis, means, seeds, title, measure, zero=True)
 
 
@@ -78,6 +82,10 @@ def series_key(analysis: Analysis, key: str) -> str | None:
     source = source_of(key, runs)
     there = [one for one in source.keys if any(one in run.series for run in runs)]
     return there[0] if there else None
+
+
+def _all_zero(seeds: Sequence[Mapping[str, Any]]) -> bool:
+    return not any(value for row in seeds for value in row["y"])
 
 
 # --- the spec
@@ -181,6 +189,7 @@ def _marks(
         legend = {
             "orient": "top",
             "title": None,
+            "columns": 2,
             "symbolFillColor": theme.GREY,
             "symbolStrokeColor": theme.GREY,
             "symbolSize": 110,

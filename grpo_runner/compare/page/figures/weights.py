@@ -163,6 +163,7 @@ def _curves(rows: Sequence[Mapping[str, Any]], x: Spec, y: Spec, colour: Spec | 
     legend = {
         "orient": "top",
         "title": None,
+        "columns": 1,
         "symbolType": "stroke",
         "symbolStrokeColor": theme.GREY,
         "symbolSize": 220,
