@@ -101,9 +101,10 @@ def step_metrics(made: Step) -> dict[str, float | None]:
         "reward/mean": mean(known([reward.total for reward in scored])),
         **{f"reward/{part}": mean(known([reward.parts[part] for reward in scored])) for part in scored[0].parts},
         **({"reward/after_kl": number(rewards_QG.nanmean())} if made.penalty_N is not None else {}),
-        # two meanings of "reward std", named apart: inside the groups, and over all completions of the step
+        # two meanings of "reward std", named apart: inside the groups (ddof 0, as our advantages divide by), and over
+        # all completions of the step (ddof 1: TRL's reward_std, to be read beside its logs)
         "reward/group_std": number(std(rewards_QG, 0).nanmean()),
-        "reward/batch_std": number(std(rewards_QG.reshape(1, -1), 0).squeeze()),
+        "reward/batch_std": number(std(rewards_QG.reshape(1, -1), 1).squeeze()),
         "accuracy": share(Status.CORRECT),
         "tokens/sampled": sum(lengths),
         "length/mean": mean(lengths),

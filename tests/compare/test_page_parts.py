@@ -234,3 +234,12 @@ def test_the_command_is_as_it_was_typed(monkeypatch, words, said):
     monkeypatch.setattr(sys, "orig_argv", words)
     monkeypatch.setattr(sys, "argv", ["hydra", "has=another"])
     assert _command() == said
+
+
+def test_a_run_in_a_process_of_its_own_has_the_command_of_its_sweep(tmp_path):
+    sweep = pair_of_arms(tmp_path / "night", range(2))
+    assert "<dt>Training</dt>" not in render(analysed(str(sweep)))
+    (sweep / "sweep.json").write_text(json.dumps({"command": "python -m grpo_runner -m seed=0,1 'x=<b>'"}))
+    assert "<dt>Training</dt><dd><code>python -m grpo_runner -m seed=0,1 &#x27;x=&lt;b&gt;&#x27;</code>" in render(
+        analysed(str(sweep))
+    )
