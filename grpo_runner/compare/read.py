@@ -36,7 +36,7 @@ def read(words: Sequence[str], columns: Columns | None = None) -> list[Run]:
         online = wandb_runs.is_online(word)
         runs = wandb_runs.online(word, columns) if online else [_run(path, columns) for path in _places(word, columns)]
         for run in runs:
-            found.setdefault(f"{run.source} {run.folder.absolute()}", run)
+            found.setdefault(f"{run.source} {run.folder.resolve()}", run)
     return list(found.values())
 
 
@@ -73,12 +73,15 @@ def _places(word: str, columns: Columns) -> list[Path]:
 
 
 def _below(path: Path, columns: Columns) -> Iterator[Path]:
-    """The runs in a path: itself, or all that lie below it. Nothing below a run is another run."""
+    """The runs in a path: itself, or all that lie below it. Nothing below a run is another run.
+
+    A link to a run is that run; a link to a folder of runs is not followed, since it may lead to where it lies.
+    """
     if path.is_file():
         if path.name in (CONFIG, METRICS) and _is_ours(path.parent):
             path = path.parent
         yield path
-    elif (path / CONFIG).is_file() or wandb_runs.is_offline(path) or foreign.file_in(path):
+    elif _is_run(path):
         yield path
     else:
         try:
@@ -86,8 +89,14 @@ def _below(path: Path, columns: Columns) -> Iterator[Path]:
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
         for name in names:
-            if not name.startswith(".") and (path / name).is_dir() and not (path / name).is_symlink():
-                yield from _below(path / name, columns)
+            inner = path / name
+            if name.startswith(".") or not inner.is_dir() or (inner.is_symlink() and not _is_run(inner)):
+                continue
+            yield from _below(inner, columns)
+
+
+def _is_run(path: Path) -> bool:
+    return _is_ours(path) or wandb_runs.is_offline(path) or foreign.file_in(path) is not None
 
 
 def _is_ours(path: Path) -> bool:
