@@ -26,6 +26,7 @@ from .series import leaves, series_of
 from .types import Run
 
 CONFIG = "config.yaml"
+SWEEPS = Path("outputs/sweeps")
 
 
 def read(words: Sequence[str], columns: Columns | None = None) -> list[Run]:
@@ -62,11 +63,18 @@ def evaluated_steps(run: Run) -> list[int]:
 def _places(word: str, columns: Columns) -> list[Path]:
     """Run folders, files of others and W&B folders that a word names."""
     path = Path(word)
-    paths = [path] if path.exists() else [Path(one) for one in sorted(glob.glob(word, recursive=True))]
+    paths = (
+        [path]
+        if path.exists()
+        else [Path(one) for one in sorted(glob.glob(word, recursive=True)) if Path(one).exists()]
+    )
     if not paths:
         raise InputError(f"{word}: no such folder, and nothing that fits it.{_close(path)}")
     places = [place for one in paths for place in _below(one, columns)]
     if not places:
+        logs = sorted({one.suffix for one in paths if one.is_dir() for one in one.iterdir()} & set(foreign.ENDINGS))
+        if logs:
+            raise InputError(f"{word}: no run in it, but logs. Name the files: {Path(word) / f'*{logs[0]}'}")
         wanted = f"no run in it (a folder with {CONFIG} and {METRICS}, another's {METRICS}, or a folder of W&B's)."
         raise InputError(f"{word}: {wanted}")
     return places
@@ -104,7 +112,12 @@ def _is_ours(path: Path) -> bool:
 
 
 def _close(path: Path) -> str:
-    beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+    """The end of the sentence about a word that is no path: a sweep of that name, or the nearest beside it."""
+    if path.is_symlink():
+        return f" It is a link to {os.readlink(path)}, which is not there."
+    if len(path.parts) == 1 and (SWEEPS / path).is_dir():
+        return f' Did you mean "{SWEEPS / path}"?'
+    beside = [one.name for one in path.parent.iterdir() if one.exists()] if path.parent.is_dir() else []
     return nearest(path.name, beside)
 
 
@@ -120,9 +133,9 @@ def _run(path: Path, columns: Columns) -> Run:
 def own(folder: Path) -> Run:
     """A run folder as `train` leaves it, finished or not. Raises InputError for files that were damaged or changed."""
     values = _config(folder / CONFIG)
-    metrics, evals = jsonl.rows(folder / METRICS), jsonl.rows(folder / EVALS)
-    summary = _json(folder / "summary.json") if (folder / "DONE").exists() else {}
-    data = _json(folder / "data.json") if (folder / "data.json").exists() else {}
+    metrics, evals = _figures(folder / METRICS), _figures(folder / EVALS)
+    summary = _json(folder / "summary.json", "steps") if (folder / "DONE").exists() else {}
+    data = _json(folder / "data.json", "sha256") if (folder / "data.json").exists() else {}
     steps = values.get("steps")
     commit = (summary.get("versions") or {}).get("commit")
     return Run(
@@ -135,8 +148,20 @@ def own(folder: Path) -> Run:
         steps=steps if type(steps) is int else None,
         finished=bool(summary) and len(metrics) >= (steps or 0),
         commit=commit.replace("+changes", "+") if commit else None,
-        data=data.get("sha256") or summary.get("data"),
+        data=str(data["sha256"]) if data else None,
     )
+
+
+def _figures(file: Path) -> list[dict[str, Any]]:
+    """The rows of metrics.jsonl or evals.jsonl, whose values are numbers or null. Raises InputError for others."""
+    found = jsonl.rows(file)
+    for row in found:
+        if wrong := [key for key, value in row.items() if value is not None and type(value) not in (int, float)]:
+            said = json.dumps(row[wrong[0]])
+            raise InputError(
+                f"{file}: {wrong[0]} at step {row['step']} is {said[:60]}, which is no number. Put it back as it was."
+            )
+    return found
 
 
 def _config(file: Path) -> dict[str, Any]:
@@ -163,11 +188,12 @@ def _method(values: dict[str, Any], folder: Path) -> str | None:
         return None
 
 
-def _json(file: Path) -> dict[str, Any]:
+def _json(file: Path, key: str) -> dict[str, Any]:
+    """The mapping in a file, which has a key. Raises InputError."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{file} cannot be read ({error}). Put it back as it was.") from None
-    if not isinstance(found, dict):
-        raise InputError(f"{file} is not as a run leaves it (no keys in it). Put it back as it was.")
+    if not isinstance(found, dict) or key not in found:
+        raise InputError(f'{file} is not as a run leaves it (no "{key}" in it). Put it back as it was.')
     return found

@@ -105,6 +105,9 @@ def find(name: str) -> Path:
     for folder in (Path(name), HOME / name):
         if folder.is_dir() and ((folder / RECORD).exists() or any(map(is_run, folder.glob("*")))):
             return folder
+    for folder in (Path(name), HOME / name):
+        if folder.is_symlink() and not folder.exists():
+            raise InputError(f"{folder}: a link to {os.readlink(folder)}, which is not there.")
     there = [path.name for path in sorted(HOME.glob("*")) if path.is_dir()]
     close = nearest(Path(name).name, there)
     some = f" There are: {', '.join(there[:5])}{', …' if there[5:] else ''}." if there and not close else ""

@@ -33,7 +33,7 @@ def _rows(analysis: Analysis, command: str | None, beside: tuple[str, ...]) -> I
     yield from _listed("Libraries", (_libraries(one) for one in summaries))
     yield from _listed("Machine", (one.get("machine") for one in summaries))
     yield "Seeds", "; ".join(
-        safe_line(f"{arm.label}: {seeds(arm)}" if len(arms) > 1 else seeds(arm)) for arm in arms
+        safe_line(f"{arm.label}: {seeds(arm.runs)}" if len(arms) > 1 else seeds(arm.runs)) for arm in arms
     )  # fmt: skip
     yield from _listed("Training questions (sha256)", (run.data for run in runs), code=True)
     took = [one["seconds"] for one in summaries if type(one.get("seconds")) in (int, float)]

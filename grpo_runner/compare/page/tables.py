@@ -11,7 +11,7 @@ from ...validate import shown_key
 from .. import stats
 from ..arms import NAMES
 from ..effects import needed, shown
-from ..table import difference, seeds, tests
+from ..table import counted, difference, fewer, seeds, tests
 from ..types import Analysis, Arm, Comparison, Effect, Measure, Run
 from ..verdict import digits_of, number
 from ..window import made
@@ -32,8 +32,9 @@ def arms(analysis: Analysis) -> str:
     rows = []
     for place, arm in enumerate(analysis.comparison.arms):
         label = f"{arm.label} (baseline)" if not place and len(analysis.comparison.arms) > 1 else arm.label
-        cells = [interval(analysis, arm, measure) for measure in chosen]
-        rows.append([Cell(label, strong=True), Cell(f"{len(arm.runs)} ({seeds(arm)})", len(arm.runs)), *cells])
+        own = counted(analysis, arm, chosen)
+        cells = [interval(analysis, arm, measure, len(own)) for measure in chosen]
+        rows.append([Cell(label, strong=True), Cell(f"{len(own)} ({seeds(own)})", len(own)), *cells])
     head = ["arm", "seeds", *(titled(one) for one in chosen)]
     return table("arms", f"Mean {_of_interval(analysis)}", head, rows)
 
@@ -142,18 +143,22 @@ def _typed(value: object) -> str:
 # --- one value
 
 
-def interval(analysis: Analysis, arm: Arm, measure: Measure) -> Cell:
-    """`61.2 [59.8, 62.6]`: the mean over seeds with Student's interval; the value alone of one seed."""
+def interval(analysis: Analysis, arm: Arm, measure: Measure, of: int | None = None) -> Cell:
+    """`61.2 [59.8, 62.6]`: the mean over seeds with Student's interval; the value alone of one seed.
+
+    of: seeds that the row or column names, by default all of the arm's; a mean over fewer says so.
+    """
     found = analysis.values[arm.name][measure.key].values()
     known_S = np.array([one for one in found if one is not None], dtype=float) * measure.scale
     known_S = known_S[np.isfinite(known_S)]
     if not known_S.size:
         return Cell("-")
     mean = float(known_S.mean())
+    count = fewer(known_S.size, len(arm.runs) if of is None else of)
     if known_S.size < 2 or bool(stats.flat(known_S)):
-        return Cell(number(mean, measure.digits), mean)
+        return Cell(number(mean, measure.digits) + count, mean)
     low, high = (number(float(end), measure.digits) for end in stats.student_t(known_S, level_of(analysis)))
-    return Cell(f"{number(mean, measure.digits)} [{low}, {high}]", mean)
+    return Cell(f"{number(mean, measure.digits)} [{low}, {high}]{count}", mean)
 
 
 def _value(measure: Measure, value: float | None) -> Cell:
