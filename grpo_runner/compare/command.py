@@ -35,8 +35,8 @@ def compare(words: Sequence[str], console: Console | None = None) -> int:
         _say(console, analysis, flags, [*written, *checked])
     except BrokenPipeError:
         # the reader, such as `head`, has seen enough; files and exit code stand before the first line is printed
-        out = sys.stdout
-        if out is not None and out is sys.__stdout__:  # what is left in its buffer has no reader either
+        out = sys.__stdout__
+        if out is not None and sys.stdout is out:  # what is left in its buffer has no reader either
             os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
     return code
 

@@ -8,13 +8,14 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 from made_runs import ARMS, STEPS, pair_of_arms, run_folder
 
 from grpo_runner.cli import main
 from grpo_runner.compare import command
-from grpo_runner.compare.page import embed, render, tables
-from grpo_runner.compare.page.fates import fates
+from grpo_runner.compare.page import embed, markup, render, tables
+from grpo_runner.compare.page.fates import Fate, _fate, fates
 from grpo_runner.compare.page.figures import FIGURES, figures_of, theme
 from grpo_runner.compare.page.markup import script_json
 from grpo_runner.compare.types import Analysis
@@ -86,7 +87,7 @@ class Cells(HTMLParser):
     def handle_starttag(self, tag: str, attrs: object) -> None:
         if tag == "tr":
             self.rows.append([])
-        self.inside = tag in ("td", "th") or (self.inside and tag in ("b", "button"))
+        self.inside = tag in ("td", "th") or (self.inside and tag in ("b", "button", "wbr"))
         if tag in ("td", "th"):
             self.rows[-1].append("")
 
@@ -243,3 +244,32 @@ def test_a_run_in_a_process_of_its_own_has_the_command_of_its_sweep(tmp_path):
     assert "<dt>Training</dt><dd><code>python -m grpo_runner -m seed=0,1 &#x27;x=&lt;b&gt;&#x27;</code>" in render(
         analysed(str(sweep))
     )
+
+
+# --- what a phone and a sorted table show
+
+
+def test_differences_sort_in_one_unit_and_shown_comes_before_them(both):
+    analysis = analysed(str(both))
+    text = tables.effects(analysis)
+    heads = re.findall(r"<th scope=\"col\"[^>]*><button[^>]*>(.*?)</button>", text)
+    assert heads[:3] == ["measure", "shown", "difference [95 %]"]
+    (effect,) = [one for one in analysis.effects if one.measure.key == "length/wrong"]
+    spread = np.std([20.0 + seed for seed in effect.seeds], ddof=1)  # of GRPO's runs, by made_runs
+    (row,) = [row for row in text.split("<tr>") if "length of wrong" in row]
+    keys = [float(key) for key in re.findall(r'data-key="(.*?)"', row)]
+    assert keys[1] == pytest.approx(effect.mean / spread)
+    # accuracies differ in no pair, so that there is nothing to sort by, and they are figures all the same
+    assert re.search(r'<th scope="col" class="n"><button type="button">difference', text)
+    assert "<button" not in tables.measures(analysis)  # points, nats and seconds in a column
+
+
+def test_the_name_of_a_run_is_broken_at_its_commas():
+    row = markup.table("runs", "", ["run", "x"], [[markup.Cell("a=1,b=2"), markup.Cell("c,d")]])
+    assert '<th scope="row">a=1,<wbr>b=2</th><td>c,d</td>' in row
+
+
+def test_the_text_of_a_question_is_said_to_be_the_greedy_answer():
+    fate = Fate("q", "1", (1.0, 0.0), (("2", False), ("1", True)))
+    said = _fate(fate, ("GRPO", "Dr. GRPO"))
+    assert "right in 100 % of sampled answers; the greedy answer <span class" in said

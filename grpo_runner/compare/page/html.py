@@ -151,8 +151,9 @@ def _fates(analysis: Analysis) -> str:
         return ""
     between = "between the arms" if len(analysis.comparison.arms) > 1 else "between the first and the last evaluation"
     said = (
-        f"Held-out questions whose share of right answers differs most {between}, over the same seeds, with one answer "
-        "of each. The largest of many differences are partly chance: they show what changed, not how much."
+        f"Held-out questions whose share of right answers differs most {between}, over the same seeds, with the greedy "
+        "answer of one seed on each side. The largest of many differences are partly chance: they show what changed, "
+        "not how much."
     )
     return f'<p class="dim">{said}</p>\n' + "\n".join(found)
 

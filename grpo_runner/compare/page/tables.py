@@ -15,6 +15,7 @@ from ..table import counted, difference, fewer, seeds, tests
 from ..types import Analysis, Arm, Comparison, Effect, Measure, Run
 from ..verdict import digits_of, number
 from ..window import made
+from .figures.forest import baseline_spread
 from .markup import Cell, table
 from .stated import primary, valued
 
@@ -49,7 +50,10 @@ def measures(analysis: Analysis) -> str:
     ]
     single = len(own) == 1 and len(own[0].runs) == 1
     head = ["measure", *(["value"] if single else [arm.label for arm in own])]
-    return table("measures", "In the window" if single else f"Mean {_of_interval(analysis)}", head, rows)
+    # not to be sorted: its columns hold points, nats and seconds
+    return table(
+        "measures", "In the window" if single else f"Mean {_of_interval(analysis)}", head, rows, sortable=False
+    )
 
 
 def effects(analysis: Analysis) -> str:
@@ -60,13 +64,15 @@ def effects(analysis: Analysis) -> str:
         name = Cell(titled(effect.measure), strong=effect.primary)
         p, p_holm = (Cell(text, value) for text, value in zip(tests(effect), (effect.p, effect.p_holm), strict=True))
         unseen = effect.detectable
-        seen = Cell("-") if unseen is None else Cell(number(unseen, digits_of(effect)), unseen)
+        seen = Cell("-")
+        if unseen is not None:
+            seen = Cell(number(unseen, digits_of(effect)), _comparable(analysis, effect, unseen), figure=True)
         rows.append(
             [
                 *([Cell(effect.arm.label)] if several else []),
                 name,
-                Cell(difference(effect), effect.mean),
                 Cell(*_said(effect)),
+                Cell(difference(effect), _comparable(analysis, effect, effect.mean), figure=True),
                 p,
                 p_holm,
                 seen,
@@ -74,18 +80,25 @@ def effects(analysis: Analysis) -> str:
             ]
         )
     level = f"{100 * level_of(analysis):g} %"
-    head = ["measure", f"difference [{level}]", "shown", "p", "p (Holm)", "seen from", "pairs"]
+    head = ["measure", "shown", f"difference [{level}]", "p", "p (Holm)", "seen from", "pairs"]
     baseline = analysis.comparison.baseline.label
     caption = f"arm minus {baseline}" if several else f"{analysis.comparison.arms[1].label} minus {baseline}"
-    return table("effects", caption[0].upper() + caption[1:], ["arm", *head] if several else head, rows)
+    caption = f"{caption[0].upper()}{caption[1:]}. Differences are sorted in SDs of the baseline's runs"
+    return table("effects", caption, ["arm", *head] if several else head, rows)
+
+
+def _comparable(analysis: Analysis, effect: Effect, value: float) -> float | None:
+    """A value in standard deviations of the baseline's runs, as points and seconds can be sorted; None without any."""
+    spread = baseline_spread(analysis, effect)
+    return None if spread is None else value / spread
 
 
 def _said(effect: Effect) -> tuple[str, float]:
     """What follows from the effect, and its rank: shown ones first."""
     if len(effect.seeds) < needed(effect):
-        return f"too few pairs ({needed(effect)} needed)", 2.0
+        return f"needs {needed(effect)} pairs", 2.0
     sign = shown(effect)
-    return (effect.measure.words[0 if sign > 0 else 1], 0.0) if sign else ("no difference shown", 1.0)
+    return (effect.measure.words[0 if sign > 0 else 1], 0.0) if sign else ("not shown", 1.0)
 
 
 def runs(analysis: Analysis) -> str:

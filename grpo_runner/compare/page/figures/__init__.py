@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ...types import Analysis
 from ..stated import primary
-from . import curves, weights
+from . import curves, theme, weights
 from .forest import forest
 from .theme import Spec
 
@@ -37,8 +37,12 @@ def _difference(key: str, title: str) -> Figure:
 
 CURVE = (
     "Mean over seeds with its interval at each step, and each seed as a thin line. Held-out questions where the runs "
-    "were evaluated on them, else the answers of training, averaged over bins of steps."
+    "were evaluated on them, else the answers of training, averaged over bins of steps. Intervals of shares are cut at "
+    "0 and 100 %."
 )
+OF_CURVE = CURVE.partition(". ")[2].partition(" Intervals")[0]
+ONE_RUN = f"The run's own figure, of one seed and so without an interval. {OF_CURVE}"
+ONE_EACH = f"Each arm is one run, and so has no interval. {OF_CURVE}"
 DIFFERENCE = (
     "Arm minus baseline of the same seed: mean and interval over the pairs at each step, and each pair as a thin line. "
     "The intervals are of single steps; the verdict is of the final window alone."
@@ -76,8 +80,8 @@ FIGURES: dict[str, Figure] = {
     ),
     "cumulative_weight": Figure(
         "Cumulative weight by difficulty",
-        "The share of hard, medium and easy questions in all weight so far, by their success rate p at each step: mean "
-        "and interval over seeds.",
+        "The share of hard, medium and easy questions in all weight so far, by their success rate p at each step: "
+        "mean and interval over seeds, cut at 0 and 100 %.",
         weights.cumulative,
     ),
     "reward": _curve("reward", "Reward in training"),
@@ -102,7 +106,22 @@ def figures_of(analysis: Analysis) -> dict[str, Figure]:
             title = measure.title if measure.title in measure.key else measure.title[:1].upper() + measure.title[1:]
             added[name] = _curve(measure.key, title)
             added[f"{name}_difference"] = _difference(measure.key, title)
-    return added | FIGURES
+    found = added | FIGURES
+    if theme.several_seeds(analysis.comparison.arms):
+        return found
+    of_curve = ONE_RUN if len(analysis.comparison.arms) == 1 else ONE_EACH
+    return {name: replace(figure, caption=_of_one_seed(figure.caption, of_curve)) for name, figure in found.items()}
+
+
+def _of_one_seed(caption: str, of_curve: str) -> str:
+    """What a caption says of intervals and seeds, where every arm is one run."""
+    if caption == CURVE:
+        return of_curve
+    if caption == DIFFERENCE:
+        return "Arm minus baseline of the same seed at each step. One pair has no interval."
+    return caption.replace("Mean tokens with the interval over seeds,", "Mean tokens").replace(
+        "at each step: mean and interval over seeds, cut at 0 and 100 %.", "at each step."
+    )
 
 
 __all__ = ["FIGURES", "Figure", "figures_of"]

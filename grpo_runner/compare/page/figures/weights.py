@@ -59,7 +59,7 @@ def cumulative(analysis: Analysis) -> Spec | None:
         for kind, rule in CLASSES.items():
             lines = {seed: share[kind] for seed, share in shares.items() if share[kind]}
             if lines:
-                means.append(points.mean_row(arm.label, lines, level, kind=f"{kind} ({rule})"))
+                means.append(points.mean_row(arm.label, lines, level, (0.0, 100.0), kind=f"{kind} ({rule})"))
     if not means:
         return None
     shapes = ("triangle-up", "square", "circle")
