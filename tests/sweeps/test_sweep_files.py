@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from grpo_runner.cli import main
-from grpo_runner.config import compose, compose_sweep, find, plan
-from grpo_runner.config.hydra_errors import OF_EXTRA, no_choice
+from grpo_runner.config import compose, compose_sweep, find, names, plan
+from grpo_runner.config.hydra_errors import OF_EXTRA, explain, no_choice
 from grpo_runner.errors import InputError
 from grpo_runner.method import method_name
 
@@ -104,6 +104,18 @@ def test_choices_of_an_extra_that_is_not_installed_name_its_installation() -> No
     assert "pip install" not in no_choice("hydra/launcher", "slurm", ["basic", "gpus"])
     extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["sweep"]
     assert all(any(name.split("_")[0] in package for package in extra) for names in OF_EXTRA.values() for name in names)
+
+
+def test_joblibs_word_on_killed_workers_promises_no_traceback() -> None:
+    said = "A worker process was unexpectedly terminated.\n\nThe exit codes of the workers are {SIGKILL(-9)}\n"
+    told = explain(RuntimeError(said + "Detailed tracebacks of the workers should have been printed to stderr"))
+    assert str(told).splitlines() == said.replace("\n\n", "\n").splitlines()
+
+
+def test_the_rule_of_names_has_the_blanks_that_it_allows() -> None:
+    names.check("sweep_name", "nächt ü")
+    with pytest.raises(InputError, match="letters, digits, blanks and"):
+        names.check("sweep_name", "night/1")
 
 
 @pytest.mark.parametrize("word", ["hydra.sweeper.done=[0]", "++hydra.sweeper.done=[0]", "hydra/sweeper=resuming"])
