@@ -8,6 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from ..errors import InputError, nearest
+from ..files import conf_folder
 from ..validate import shown_key
 from .choices import ABSENT, Item, differing, items, typed
 from .labels import labelled, worded
@@ -40,7 +41,8 @@ def arrange(
     """
     if not runs:
         raise InputError("There is no run to compare.")
-    found = [key for key in differing(runs) if not _below(key, NAMES) and not _is_seed(key, runs)]
+    unequal = differing(runs)
+    found = [key for key in unequal if not _below(key, NAMES) and not _is_seed(key, runs)]
     _known([*(by or ()), *(key for key in allow if key != DATA)], runs)
     compared = _compared(runs, found, by, allow)
     left = [key for key in found if key not in {key for item in compared for key in item.keys}]
@@ -50,7 +52,7 @@ def arrange(
         groups.setdefault(tuple(typed(item.of(run)) for item in compared), []).append(run)
     arms = _ordered([_arm(compared, own) for own in groups.values()], baseline)
     data = _data(arms, compared, allow)
-    shared = {key: runs[0].settings[key] for key in runs[0].settings if key not in differing(runs)}
+    shared = {key: runs[0].settings[key] for key in runs[0].settings if key not in unequal}
     warnings = [*_said(left, runs), *data, *_unpaired(arms), *_unfinished(runs), *_code(runs), *_unknown(runs)]
     return Comparison(_title(runs), tuple(item.name for item in compared), arms, shared, tuple(warnings))
 
@@ -59,18 +61,16 @@ def arrange(
 
 
 def _compared(runs: Sequence[Run], found: Sequence[str], by: Sequence[str] | None, allow: Sequence[str]) -> list[Item]:
-    from ..config import find
-
     if by is None:
         keys = [key for key in found if not _below(key, (*ROUNDING, *MEASURING, *allow))]
-        return items(runs, keys, find())
+        return items(runs, keys, conf_folder())
     keys = [key for name in by for key in found if _below(key, (name,))]
     if not keys and len(runs) > 1:
         if any(name == "seed" for name in by):
             raise InputError("--by seed: seeds make the pairs. The runs of one arm differ in nothing else.")
         others = ", ".join(dict.fromkeys(map(shown_key, found))) or "nothing but the seed"
         raise InputError(f"--by {','.join(by)}: the runs do not differ in it. They differ in: {others}.")
-    return items(runs, dict.fromkeys(keys), find())
+    return items(runs, dict.fromkeys(keys), conf_folder())
 
 
 def _hold(

@@ -151,11 +151,11 @@ def _page(analysis: Analysis, flags: argparse.Namespace, command: str) -> list[s
 
 def _of_one_run(analysis: Analysis) -> tuple[list[str], list[Text]]:
     """A run of ours by itself has its page in its folder. Where that cannot be written nobody asked for it."""
-    from .page import write_run
-
     (run, *others) = (run for arm in analysis.comparison.arms for run in arm.runs.values())
     if others or run.source != "folder":
         return [], []
+    from .page import write_run
+
     try:
         return [str(write_run(run.folder, analysis))], []
     except MachineError as error:
