@@ -42,12 +42,16 @@ def compare(words: Sequence[str], console: Console | None = None) -> int:
 
 
 def _say(console: Console, analysis: Analysis, flags: argparse.Namespace, last: Sequence[Text]) -> None:
-    """Print the tables, or the one file that was asked for on standard output, and then the last lines."""
+    """Print the tables, or the one file that was asked for on standard output, and then the last lines.
+
+    Beside such a file they go to standard error, for it is to be read by a program.
+    """
     from . import export
 
     to_screen = [kind for kind in FILES if getattr(flags, kind) == "-"]
     if to_screen:
         export.write(analysis, to_screen[0], Path("-"))
+        console = Console(stderr=True, highlight=False, markup=False, emoji=False)
     else:
         from .table import show
 

@@ -41,6 +41,13 @@ def test_every_check_counts(sweep):
     assert [worst(codes) for codes in ([0, 0], [0, 3], [3, 1, 0], [0, 1])] == [0, 3, 1, 1]
 
 
+def test_standard_output_holds_a_file_alone_beside_a_check(sweep, tmp_path, capsys):
+    words = [sweep, "--metric", "length/wrong", "--check", TRUE, "--json", "-", "--csv", str(tmp_path / "x.csv")]
+    assert printed(*words) == ""
+    out, err = capsys.readouterr()
+    assert json.loads(out)["title"] == "both" and "written: " in err and "check: shown" in err
+
+
 def test_lists_given_twice_are_one_and_a_measure_stands_once(sweep):
     twice = printed(sweep, "--metric", "entropy", "--metric", "length/wrong,entropy")
     assert [line.split()[0] for line in twice.splitlines() if line.startswith(("entropy", "length/wrong"))] == [
