@@ -69,8 +69,8 @@ def no_choice(group: str, value: object, options: Sequence[str]) -> str:
 def first_lines(error: BaseException, most: int = 4) -> str:
     """The telling lines of a library's message and of its cause."""
     lines = [*str(error).splitlines(), *(str(error.__cause__).splitlines() if error.__cause__ else [])]
-    noise = ("See http", "Error parsing override", "object_type", "reference_type")
-    noise += ("Detailed tracebacks of the workers",)  # joblib's, of workers that were killed and have none
+    joblib = "Detailed tracebacks of the workers"  # that were killed, and have none
+    noise = ("See http", "Error parsing override", "object_type", "reference_type", joblib)
     telling = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith(noise)]
     telling = [re.sub("^full_key: (.*)", r"at \1", line) for line in telling]
     return "\n".join(telling[:most]) or type(error).__name__
