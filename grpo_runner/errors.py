@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 CRASHED = 1  # exit code of a fault of ours
+ANOTHER = "run_name (in a sweep: sweep_name)"  # the key that gives a run another folder
 
 
 class RunnerError(Exception):

@@ -1,4 +1,4 @@
-"""Writing files so that a kill or a full disk leaves the old one or the new one, never a torn one."""
+"""Files: written so that a kill or a full disk leaves the old one or the new one, never a torn one; where conf/ is."""
 
 from __future__ import annotations
 
@@ -67,3 +67,12 @@ def disk_errors(path: Path) -> Iterator[None]:
             f"{path}: cannot be written ({error.strerror or error}).\n"
             "What was saved before is kept; after making room or changing permissions, the same command goes on."
         ) from error
+
+
+def conf_folder() -> Path:
+    """The folder conf/, without Hydra: inside an installed package, or beside it in a checkout. Raises InputError."""
+    package = Path(__file__).resolve().parent
+    for folder in (package / "conf", package.parent / "conf"):
+        if (folder / "config.yaml").is_file():
+            return folder
+    raise InputError(f"conf/config.yaml is missing beside {package}: install the package again.")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import parallel
-from .errors import CRASHED, InputError, Interrupted, RunnerError
+from .errors import CRASHED, BusyError, InputError, Interrupted, RunnerError
 from .lessons.show import Screen
 from .sweeps import record, table
 from .sweeps.live import Watch
@@ -44,6 +44,7 @@ class Jobs:
         self.live = self.sweep and sys.stdout.isatty()
         self.configs = planned.configs if self.sweep else ()
         self.done: list[int] = []  # the places of the runs that were finished before
+        self.elsewhere: set[Path] = set()  # folders that another process was at work on when this sweep began
 
     def begin(self) -> None:
         """Of a sweep: refuse it where a folder holds another run, say what will be done, and write its record.
@@ -61,6 +62,7 @@ class Jobs:
             screen.print(table.plan(states, screen.width))
         if states:
             screen.print(f"{self.home}: {table.counts(states)}", soft_wrap=True)
+        self.elsewhere = {state.folder for state in states if state.state == "running"}
         for state in states:
             if state.state == "failed":  # what it says from here on is of this time
                 (state.folder / FAILURE).unlink(missing_ok=True)
@@ -97,16 +99,18 @@ class Jobs:
         """Say how a sweep went; the worst exit code. stopped: it was, so that runs without an end are no failures."""
         if not self.sweep:
             return max((code for _, code in self.codes.values()), default=0)
-        ends = self._ends(stopped)
+        ends, others = self._ends(stopped)
         failed = [f"{name} (exit {code})" for name, code in ends.values() if code]
-        if ends:
-            count = f"{len(ends) - len(failed)} of {self.total or len(ends)} runs finished."
+        if ends or others:
+            count = f"{len(ends) - len(failed)} of {self.total or len(ends) + len(others)} runs finished."
             print(f"{title}{count}", flush=True)
         else:
             print(title, flush=True)
         if going := sum(state.state == "running" for _, state in self._states()) if stopped else 0:
             print(f"{going} go on by themselves, as their launcher has it: sweep status {self.name}", flush=True)
-        missing = 0 if stopped else max(0, self.total - len(ends))
+        if others:
+            print(f"Running elsewhere: {', '.join(others)}", flush=True)
+        missing = 0 if stopped else max(0, self.total - len(ends) - len(others))
         if missing:
             print(f"Not started: {missing}. The same command goes on.", flush=True)
         if not self.total and (best := record.best(self.home)) and not stopped:
@@ -114,20 +118,24 @@ class Jobs:
         if failed:
             print(f"Failed: {', '.join(failed)}", file=sys.stderr)
             print(f"What they said: python -m grpo_runner sweep failures {shlex.quote(self.name)}", file=sys.stderr)
-        return max((code if code > 0 else CRASHED for _, code in ends.values() if code), default=0) or CRASHED * bool(
-            missing
-        )
+        worst = max((code if code > 0 else CRASHED for _, code in ends.values() if code), default=0)
+        return worst or (CRASHED if missing else BusyError.exit_code if others else 0)
 
-    def _ends(self, stopped: bool) -> dict[int, tuple[str, int]]:
-        """Name and exit code of each run that has ended, by its number: as known here, else as its folder says."""
-        ends = dict(self.codes)
-        if self.in_process and self.total:
-            return ends
-        found = self._states()
-        for number, (name, state) in enumerate(found):
-            if number in ends and self.in_process:
+    def _ends(self, stopped: bool) -> tuple[dict[int, tuple[str, int]], list[str]]:
+        """Name and exit code of each run that has ended, by its number: as known here, else as its folder says; and
+        the runs that a process which this sweep did not start is at work on.
+        """
+        ends, others = dict(self.codes), list[str]()
+        for number, (name, state) in enumerate(self._states()):
+            busy = ends.get(number, ("", 0))[1] == BusyError.exit_code
+            if self.in_process and not busy and (self.total or number in ends):
                 continue
-            if state.state == "done":
+            if busy and state.state not in ("done", "running"):  # left unfinished by the process that had it
+                continue
+            if state.state == "running" and (busy or (not stopped and self._is_others(state))):
+                ends.pop(number, None)
+                others.append(f"{name} ({state.place})")
+            elif state.state == "done":
                 ends[number] = name, 0
             elif state.failure:
                 ends[number] = name, state.failure.code
@@ -135,7 +143,13 @@ class Jobs:
                 write_failure(state.folder, Failure(CRASHED, _NO_WORD))
                 ends[number] = name, CRASHED
                 (state.folder / RUNNING).unlink()
-        return ends
+        return ends, others
+
+    def _is_others(self, state: RunState) -> bool:
+        """Of a running run, when all of this sweep's have ended: whether it is another's. Of a machine that cannot be
+        asked it is where it ran before this sweep began.
+        """
+        return state.folder in self.elsewhere or state.place.startswith(f"{self.process[0]}:")
 
     def outlast(self, error: RunnerError) -> None:
         """Wait for the runs that a launcher left going when it ended with an error; raise it where none had begun."""

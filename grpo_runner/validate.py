@@ -114,7 +114,8 @@ def suggest(key: str) -> str:
     """The end of a sentence about an unknown key: ' Did you mean "optim.lr"?' for `lr`, `optim.lrr` or `optim.rl`."""
     known = keys()
     by_last: dict[str, str] = {}
-    for name in sorted(known, key=lambda name: name.count(".")):  # data.answer_column, not data.train.answer_column
+    # data.answer_column, not data.train.answer_column; optim.lr, not critic.lr, which came later
+    for name in sorted(known, key=lambda name: (name.count("."), name in LATER)):
         by_last.setdefault(name.rpartition(".")[2], name)
     above, _, last = key.rpartition(".")
     if re.search("resume|from_checkpoint", last):  # what other trainers have a key for

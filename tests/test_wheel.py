@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -36,3 +41,32 @@ def test_the_embedded_model_the_facts_and_the_pages_parts_are_there(files):
 
 def test_what_is_no_part_of_it_is_not_there(files):
     assert not [path for path in files if path.startswith(("tests/", "scripts/", "docs/", "outputs/"))]
+
+
+@pytest.mark.slow
+def test_a_built_wheel_trains_sweeps_and_compares_outside_the_checkout(tmp_path):
+    wheel = pytest.importorskip("hatchling.builders.wheel")
+    (built,) = wheel.WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    installed, outside = tmp_path / "installed", tmp_path / "outside"
+    outside.mkdir()
+    with zipfile.ZipFile(built) as archive:
+        archive.extractall(installed)
+
+    def said(*words: str) -> str:
+        environment = os.environ | {"PYTHONPATH": str(installed)}  # before the checkout's own entry
+        done = subprocess.run([sys.executable, *words], cwd=outside, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    runner = ("-m", "grpo_runner")
+    where = "import grpo_runner.config as c, grpo_runner.policy.embedded as e; print(c.find(), *e.__path__)"
+    assert all(path.startswith(str(installed)) for path in said("-c", where).split())
+    said(*runner, "debug=cpu_smoke", "steps=1", "run_name=one")
+    assert (outside / "outputs/one/DONE").exists()
+    sweep = ("seed=0,1", "steps=1", "evaluation=never", "sweep_name=s", "hydra/launcher=gpus")
+    assert "2 of 2 runs finished" in said(*runner, "-m", "debug=cpu_smoke", *sweep)
+    assert "2 done" in said(*runner, "-m", "debug=cpu_smoke", *sweep)  # by the sweeper that leaves runs out
+    said(*runner, "compare", "outputs/sweeps/s", "--html", "page.html", "--json", "out.json")
+    (arm,) = json.loads((outside / "out.json").read_text())["arms"]
+    assert set(arm["values"]["reward"]) == {"0", "1"}
+    assert "vegaEmbed" in (outside / "page.html").read_text(encoding="utf-8")

@@ -8,9 +8,11 @@ from hashlib import sha256
 from pathlib import Path
 
 from ..errors import InputError, nearest
+from ..files import conf_folder
 from ..validate import shown_key
 from .choices import ABSENT, Item, differing, items, typed
 from .labels import labelled, worded
+from .naming import find as find_arm
 from .types import Arm, Comparison, Run
 from .window import made
 
@@ -39,7 +41,8 @@ def arrange(
     """
     if not runs:
         raise InputError("There is no run to compare.")
-    found = [key for key in differing(runs) if not _below(key, NAMES) and not _is_seed(key, runs)]
+    unequal = differing(runs)
+    found = [key for key in unequal if not _below(key, NAMES) and not _is_seed(key, runs)]
     _known([*(by or ()), *(key for key in allow if key != DATA)], runs)
     compared = _compared(runs, found, by, allow)
     left = [key for key in found if key not in {key for item in compared for key in item.keys}]
@@ -49,7 +52,7 @@ def arrange(
         groups.setdefault(tuple(typed(item.of(run)) for item in compared), []).append(run)
     arms = _ordered([_arm(compared, own) for own in groups.values()], baseline)
     data = _data(arms, compared, allow)
-    shared = {key: runs[0].settings[key] for key in runs[0].settings if key not in differing(runs)}
+    shared = {key: runs[0].settings[key] for key in runs[0].settings if key not in unequal}
     warnings = [*_said(left, runs), *data, *_unpaired(arms), *_unfinished(runs), *_code(runs), *_unknown(runs)]
     return Comparison(_title(runs), tuple(item.name for item in compared), arms, shared, tuple(warnings))
 
@@ -58,16 +61,16 @@ def arrange(
 
 
 def _compared(runs: Sequence[Run], found: Sequence[str], by: Sequence[str] | None, allow: Sequence[str]) -> list[Item]:
-    from ..config import find
-
     if by is None:
         keys = [key for key in found if not _below(key, (*ROUNDING, *MEASURING, *allow))]
-        return items(runs, keys, find())
+        return items(runs, keys, conf_folder())
     keys = [key for name in by for key in found if _below(key, (name,))]
     if not keys and len(runs) > 1:
+        if any(name == "seed" for name in by):
+            raise InputError("--by seed: seeds make the pairs. The runs of one arm differ in nothing else.")
         others = ", ".join(dict.fromkeys(map(shown_key, found))) or "nothing but the seed"
         raise InputError(f"--by {','.join(by)}: the runs do not differ in it. They differ in: {others}.")
-    return items(runs, dict.fromkeys(keys), find())
+    return items(runs, dict.fromkeys(keys), conf_folder())
 
 
 def _hold(
@@ -131,29 +134,10 @@ def _ordered(arms: list[Arm], baseline: str | None) -> tuple[Arm, ...]:
     if len(ranks) == len(arms):
         arms = [arm for _, arm in sorted(ranks, key=lambda pair: pair[0])]
     if baseline is not None:
-        first = named(baseline, arms)
+        first = find_arm(baseline, arms, "--baseline")
     else:
         first = next((arm for arm in arms if arm.label == "GRPO"), None) or _plainest(arms)
     return (first, *(arm for arm in arms if arm is not first))
-
-
-def named(text: str, arms: Sequence[Arm]) -> Arm:
-    """The arm that a text names: its name or label, key=value pairs, or a value of its own. Raises InputError."""
-    wanted = text.strip().casefold()
-    pairs = [part.strip().partition("=") for part in text.split(",")]
-
-    def fits(arm: Arm) -> bool:
-        if all(pair[1] for pair in pairs):
-            values = {key: worded(value).casefold() for key, value in arm.values.items()}
-            return all(values.get(key.strip()) == value.strip().casefold() for key, _, value in pairs)
-        return wanted in {worded(value).casefold() for value in arm.values.values()}
-
-    found = [arm for arm in arms if wanted in (arm.name.casefold(), arm.label.casefold())] or list(filter(fits, arms))
-    if len(found) != 1:
-        said = "no arm" if not found else f"{len(found)} arms"
-        lines = [f"  {arm.name}" for arm in arms[:_MOST]] + (["  …"] if len(arms) > _MOST else [])
-        raise InputError(f"{text}: that is {said}. Arms:\n" + "\n".join(lines[:4]))
-    return found[0]
 
 
 def _rank(arm: Arm) -> tuple[float, ...] | None:
@@ -210,13 +194,23 @@ def _unpaired(arms: Sequence[Arm]) -> list[str]:
 
 
 def _unfinished(runs: Sequence[Run]) -> list[str]:
-    late = [run for run in runs if not run.finished]
-    if not late:
-        return []
-    named_runs = [f"{run.name} ({made(run)} of {run.steps or '?'} steps)" for run in late]
-    return [
-        f"Not finished, {len(late)} of {len(runs)} runs: {_listed(named_runs)}. They have no figures of the window."
-    ]
+    """Of runs that are not marked as finished: what they lack, steps or the mark alone."""
+    late = [(run, made(run)) for run in runs if not run.finished]
+    short = [f"{run.name} ({count} of {run.steps or '?'} steps)" for run, count in late if count < (run.steps or 1)]
+    whole = [(run, count) for run, count in late if count >= (run.steps or 1)]
+    unmarked = [run.name for run, _ in whole if run.source == "folder"]
+    so_far = [f"{run.name} ({count} steps so far)" for run, count in whole if run.source != "folder"]
+    head = "Not finished, {} of " + f"{len(runs)} runs: {{}}."
+    said = []
+    if short:
+        said.append(f"{head.format(len(short), _listed(short))} They have no figures of the window.")
+    if so_far:
+        said.append(f"{head.format(len(so_far), _listed(so_far))} Their window is that of the steps that they have.")
+    if unmarked:
+        said.append(
+            f"Without the mark of a finished run (DONE), but with its last step: {_listed(unmarked)}. They count."
+        )
+    return said
 
 
 def _code(runs: Sequence[Run]) -> list[str]:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from ..errors import InputError, nearest
 from .effects import Values, effects, needed, shown
+from .measures import canonical, runs_of
+from .naming import find
 from .types import Arm, Comparison, Measure
 from .verdict import verdict
 
@@ -43,48 +45,18 @@ def parse(text: str, comparison: Comparison, measures: Sequence[Measure]) -> tup
         raise InputError(f"--check '{text}': cannot be read. Write {FORM}.")
     key, left, sign, right = match.groups()
     by_key = {measure.key: measure for measure in measures}
+    key = key if key in by_key else canonical(key, runs_of(comparison))
     if key not in by_key:
         raise InputError(
             f"--check '{text}': no measure is named {key}.{nearest(key, by_key)}\n  measures: {', '.join(by_key)}"
         )
-    arms = find(left, comparison, text), find(right, comparison, text)
+    where = f"--check '{text}'"
+    arms = find(left, comparison.arms, where), find(right, comparison.arms, where)
     if arms[0] is arms[1]:
         raise InputError(f"--check '{text}': both sides name the arm {arms[0].name}.")
     return by_key[key], arms[0], 1 if sign == ">" else -1, arms[1]
 
 
-def find(name: str, comparison: Comparison, text: str) -> Arm:
-    """The arm of a label, a name (key=value, …), one key=value or one value, if one arm alone has it; case aside."""
-    known = {arm.name: _names(arm) for arm in comparison.arms}
-    found = [arm for arm in comparison.arms if name.casefold() in known[arm.name]]
-    whole = [arm for arm in found if name.casefold() in (arm.name.casefold(), arm.label.casefold())]
-    if len(whole or found) == 1:
-        return (whole or found)[0]
-    if found:
-        why = f"{name} names {len(found)} arms. Name one by what no other has:"
-    else:
-        every = {word for words in known.values() for word in words}
-        why = f"no arm is named {name}.{nearest(name.casefold(), every)} The arms:"
-    lines = [arm.name if arm.label == arm.name else f"{arm.label}: {arm.name}" for arm in found or comparison.arms]
-    if len(lines) > 4:
-        lines = [*lines[:3], f"… and {len(lines) - 3} more"]
-    raise InputError("\n  ".join([f"--check '{text}': {why}", *lines]))
-
-
-def _names(arm: Arm) -> set[str]:
-    """All that may stand for an arm, in lower case; of a key also its last part."""
-    found = {arm.name, arm.label}
-    for key, value in arm.values.items():
-        for form in _forms(value):
-            found |= {form, f"{key}={form}", f"{key.rsplit('.', 1)[-1]}={form}"}
-    return {name.casefold() for name in found}
-
-
-def _forms(value: object) -> set[str]:
-    """As Python and as YAML write a value, and a float without idle zeros."""
-    forms = {str(value)}
-    if value is None:
-        forms.add("null")
-    if isinstance(value, float):
-        forms.add(f"{value:g}")
-    return forms
+def worst(codes: Sequence[int]) -> int:
+    """Of several checks: 0 where all are shown, 1 where one is not, else 3 (too few pairs)."""
+    return NOT_SHOWN if NOT_SHOWN in codes else max(codes)

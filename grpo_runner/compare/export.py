@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files import write_atomic
-from .table import difference, mean_and_spread, seeds, tests
+from .table import counted, difference, mean_and_spread, seeds, tests
 from .types import Analysis, Arm, Effect, Measure
 from .verdict import digits_of, number
 
@@ -101,11 +101,13 @@ def arms_table(analysis: Analysis) -> tuple[list[str], list[list[str]]]:
     """Head and rows: mean ± SD of each measure that some run has a value of, with a column an arm."""
     arms = analysis.comparison.arms
     measures = [one for one in analysis.measures if _valued(analysis, one)]
+    counts = [(arm, counted(analysis, arm, measures)) for arm in arms]
     rows = [
-        [one.title, *(mean_and_spread(one, analysis.values[arm.name][one.key].values()) for arm in arms)]
+        [one.title]
+        + [mean_and_spread(one, analysis.values[arm.name][one.key].values(), len(own)) for arm, own in counts]
         for one in measures
     ]
-    return ["measure", *(arm.label for arm in arms)], [["seeds", *map(seeds, arms)], *rows]
+    return ["measure", *(arm.label for arm in arms)], [["seeds", *(seeds(own) for _, own in counts)], *rows]
 
 
 def difference_tables(analysis: Analysis) -> list[tuple[str, list[list[str]]]]:

@@ -33,6 +33,8 @@ def labelled(arms: Sequence[Arm]) -> list[Arm]:
 def _candidates(arms: Sequence[Arm]) -> Iterator[list[str | None]]:
     methods = _without_common([_method(arm) for arm in arms])
     yield methods
+    if all(arm.values.keys() == {"name"} for arm in arms):  # logs of others, whose arm is their name
+        yield [worded(arm.values["name"]) for arm in arms]
     yield [arm.name for arm in arms]
     yield [_own_name(arm) for arm in arms]
     yield from _of_few(arms, methods)

@@ -102,6 +102,7 @@ def choose(
     accuracy and the length of wrong answers, else the first that is there. Raises InputError for a name that is none.
     """
     runs = runs_of(comparison)
+    names = list(dict.fromkeys(canonical(name, runs) for name in names))
     wanted = [_named(name, runs, target) for name in names]
     others = [MEASURES[key] for key in MEASURES if key not in names]
     there = [one for one in (*wanted, *others) if _is_there(one.key, runs, target)]
@@ -110,6 +111,15 @@ def choose(
         greedy = [one.key for one in there if one.key in ("accuracy/greedy", "reward")]
         primary = tuple(greedy[:1] or [one.key for one in there[:1]])
     return tuple(_titled(one, runs, target) for one in there), primary
+
+
+def canonical(name: str, runs: Sequence[Run]) -> str:
+    """The measure of the catalogue whose values are those of a logged key: accuracy for eval/sampled/accuracy."""
+    same = (key for key, source in sources().items() if source.keys and not source.median)
+    passes = ("pass@k",) if any(name in run.series for run in runs) and name in _best_pass(runs)[:1] else ()
+    return next(
+        (key for key in (*same, *passes) if name not in MEASURES and source_of(key, runs).keys == (name,)), name
+    )
 
 
 def runs_of(comparison: Comparison) -> list[Run]:
@@ -150,7 +160,9 @@ def _value(run: Run, source: Source, window: Window) -> float | None:
     if series is None:
         return None
     if source.keys[0].startswith(EVAL):
-        return last(run, series, window)
+        # of ours, steps without which there is no evaluation after them: the record is not whole
+        cut = run.source == "folder" and made(run) < bounds(run, window)[1]
+        return None if cut else last(run, series, window)
     return over(run, series, window, np.median if source.median else np.mean)
 
 
@@ -192,7 +204,9 @@ def _way(key: str, target: float, run: Run, window: Window) -> float | None:
     if accuracy is None or spent is None:
         return None
     reached = accuracy.steps_N[accuracy.values_N >= target]
-    return float(spent.values_N[spent.steps_N < reached[0]].sum()) if reached.size else None
+    if not reached.size or (run.source == "folder" and made(run) < reached[0]):
+        return None
+    return float(spent.values_N[spent.steps_N < reached[0]].sum())
 
 
 # --- which measures there are

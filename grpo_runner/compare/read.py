@@ -26,6 +26,7 @@ from .series import leaves, series_of
 from .types import Run
 
 CONFIG = "config.yaml"
+SWEEPS = Path("outputs/sweeps")
 
 
 def read(words: Sequence[str], columns: Columns | None = None) -> list[Run]:
@@ -36,7 +37,7 @@ def read(words: Sequence[str], columns: Columns | None = None) -> list[Run]:
         online = wandb_runs.is_online(word)
         runs = wandb_runs.online(word, columns) if online else [_run(path, columns) for path in _places(word, columns)]
         for run in runs:
-            found.setdefault(f"{run.source} {run.folder.absolute()}", run)
+            found.setdefault(f"{run.source} {run.folder.resolve()}", run)
     return list(found.values())
 
 
@@ -62,23 +63,33 @@ def evaluated_steps(run: Run) -> list[int]:
 def _places(word: str, columns: Columns) -> list[Path]:
     """Run folders, files of others and W&B folders that a word names."""
     path = Path(word)
-    paths = [path] if path.exists() else [Path(one) for one in sorted(glob.glob(word, recursive=True))]
+    paths = (
+        [path]
+        if path.exists()
+        else [Path(one) for one in sorted(glob.glob(word, recursive=True)) if Path(one).exists()]
+    )
     if not paths:
         raise InputError(f"{word}: no such folder, and nothing that fits it.{_close(path)}")
     places = [place for one in paths for place in _below(one, columns)]
     if not places:
+        logs = sorted({one.suffix for one in paths if one.is_dir() for one in one.iterdir()} & set(foreign.ENDINGS))
+        if logs:
+            raise InputError(f"{word}: no run in it, but logs. Name the files: {Path(word) / f'*{logs[0]}'}")
         wanted = f"no run in it (a folder with {CONFIG} and {METRICS}, another's {METRICS}, or a folder of W&B's)."
         raise InputError(f"{word}: {wanted}")
     return places
 
 
 def _below(path: Path, columns: Columns) -> Iterator[Path]:
-    """The runs in a path: itself, or all that lie below it. Nothing below a run is another run."""
+    """The runs in a path: itself, or all that lie below it. Nothing below a run is another run.
+
+    A link to a run is that run; a link to a folder of runs is not followed, since it may lead to where it lies.
+    """
     if path.is_file():
         if path.name in (CONFIG, METRICS) and _is_ours(path.parent):
             path = path.parent
         yield path
-    elif (path / CONFIG).is_file() or wandb_runs.is_offline(path) or foreign.file_in(path):
+    elif _is_run(path):
         yield path
     else:
         try:
@@ -86,8 +97,14 @@ def _below(path: Path, columns: Columns) -> Iterator[Path]:
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
         for name in names:
-            if not name.startswith(".") and (path / name).is_dir() and not (path / name).is_symlink():
-                yield from _below(path / name, columns)
+            inner = path / name
+            if name.startswith(".") or not inner.is_dir() or (inner.is_symlink() and not _is_run(inner)):
+                continue
+            yield from _below(inner, columns)
+
+
+def _is_run(path: Path) -> bool:
+    return _is_ours(path) or wandb_runs.is_offline(path) or foreign.file_in(path) is not None
 
 
 def _is_ours(path: Path) -> bool:
@@ -95,7 +112,12 @@ def _is_ours(path: Path) -> bool:
 
 
 def _close(path: Path) -> str:
-    beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+    """The end of the sentence about a word that is no path: a sweep of that name, or the nearest beside it."""
+    if path.is_symlink():
+        return f" It is a link to {os.readlink(path)}, which is not there."
+    if len(path.parts) == 1 and (SWEEPS / path).is_dir():
+        return f' Did you mean "{SWEEPS / path}"?'
+    beside = [one.name for one in path.parent.iterdir() if one.exists()] if path.parent.is_dir() else []
     return nearest(path.name, beside)
 
 
@@ -111,9 +133,9 @@ def _run(path: Path, columns: Columns) -> Run:
 def own(folder: Path) -> Run:
     """A run folder as `train` leaves it, finished or not. Raises InputError for files that were damaged or changed."""
     values = _config(folder / CONFIG)
-    metrics, evals = jsonl.rows(folder / METRICS), jsonl.rows(folder / EVALS)
-    summary = _json(folder / "summary.json") if (folder / "DONE").exists() else {}
-    data = _json(folder / "data.json") if (folder / "data.json").exists() else {}
+    metrics, evals = _figures(folder / METRICS), _figures(folder / EVALS)
+    summary = _json(folder / "summary.json", "steps") if (folder / "DONE").exists() else {}
+    data = _json(folder / "data.json", "sha256") if (folder / "data.json").exists() else {}
     steps = values.get("steps")
     commit = (summary.get("versions") or {}).get("commit")
     return Run(
@@ -126,8 +148,20 @@ def own(folder: Path) -> Run:
         steps=steps if type(steps) is int else None,
         finished=bool(summary) and len(metrics) >= (steps or 0),
         commit=commit.replace("+changes", "+") if commit else None,
-        data=data.get("sha256") or summary.get("data"),
+        data=str(data["sha256"]) if data else None,
     )
+
+
+def _figures(file: Path) -> list[dict[str, Any]]:
+    """The rows of metrics.jsonl or evals.jsonl, whose values are numbers or null. Raises InputError for others."""
+    found = jsonl.rows(file)
+    for row in found:
+        if wrong := [key for key, value in row.items() if value is not None and type(value) not in (int, float)]:
+            said = json.dumps(row[wrong[0]])
+            raise InputError(
+                f"{file}: {wrong[0]} at step {row['step']} is {said[:60]}, which is no number. Put it back as it was."
+            )
+    return found
 
 
 def _config(file: Path) -> dict[str, Any]:
@@ -154,11 +188,12 @@ def _method(values: dict[str, Any], folder: Path) -> str | None:
         return None
 
 
-def _json(file: Path) -> dict[str, Any]:
+def _json(file: Path, key: str) -> dict[str, Any]:
+    """The mapping in a file, which has a key. Raises InputError."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{file} cannot be read ({error}). Put it back as it was.") from None
-    if not isinstance(found, dict):
-        raise InputError(f"{file} is not as a run leaves it (no keys in it). Put it back as it was.")
+    if not isinstance(found, dict) or key not in found:
+        raise InputError(f'{file} is not as a run leaves it (no "{key}" in it). Put it back as it was.')
     return found

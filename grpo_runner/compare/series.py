@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,26 @@ def series_of(rows: Sequence[Mapping[str, Any]], prefix: str = "") -> dict[str, 
             if type(value) in (int, float) and key != "step":
                 points.setdefault(prefix + key, {})[row["step"]] = value
     return {key: series(at) for key, at in points.items()}
+
+
+def numbers(row: Mapping[Any, Any]) -> tuple[dict[str, float], list[str]]:
+    """The finite numbers of a row of others, and the keys of text, NaN and infinities; what is empty is neither."""
+    kept, odd = {}, []
+    for key, value in row.items():
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            kept[str(key)] = value
+        elif isinstance(value, float) or (isinstance(value, str) and value.strip()):
+            odd.append(str(key))
+    return kept, odd
+
+
+def steps_by_key(odd: Iterable[tuple[int, Sequence[str]]]) -> dict[str, list[int]]:
+    """(step, keys) of each row -> the steps of each key."""
+    found: dict[str, list[int]] = {}
+    for step, keys in odd:
+        for key in keys:
+            found.setdefault(key, []).append(step)
+    return found
 
 
 def series(points: Mapping[int, float]) -> Series:

@@ -177,6 +177,7 @@ def standardized(pairs: int, level: float = 0.95, power: float = 0.8, family: in
     Solved from the noncentral t at the level that the sign-flip test attains, for a difference shown with its own sign.
     Where only one sign vector shows it, all pairs must have that sign, whose chance is known; with few of them the test
     still loses to the t test, by a factor fitted to simulation (docs/statistics.md has the power that results).
+    Where nothing can be shown in so large a family it is at least that of a smaller one: more measures see no more.
     """
     reached = attainable(pairs, level, family)
     alpha = reached or (1 - level) / family
@@ -185,7 +186,9 @@ def standardized(pairs: int, level: float = 0.95, power: float = 0.8, family: in
     if vectors == 1:
         return float(special.ndtri(power ** (1 / pairs)))
     of_t = float(special.nctdtrinc(pairs - 1, 1 - power, edge)) / sqrt(pairs)
-    return of_t * (1 + 0.13 / vectors + 0.06 / pairs if vectors else 1.0)
+    if not vectors:
+        return max(of_t, standardized(pairs, level, power, family - 1)) if family > 1 else of_t
+    return of_t * (1 + 0.13 / vectors + 0.06 / pairs)
 
 
 def standard_error(d_S: Floats) -> Floats:

@@ -56,8 +56,10 @@ def _arms(console: Console, analysis: Analysis) -> None:
     made = table("arm", "seeds", *(measure.title for measure in chosen))
     for place, arm in enumerate(arms):
         name = Text(one_line(arm.label)) + Text("  baseline" if not place else "", style="dim")
-        cells = [mean_and_spread(measure, analysis.values[arm.name][measure.key].values()) for measure in chosen]
-        made.add_row(name, seeds(arm), *cells)
+        own = counted(analysis, arm, chosen)
+        found = analysis.values[arm.name]
+        cells = [mean_and_spread(measure, found[measure.key].values(), len(own)) for measure in chosen]
+        made.add_row(name, seeds(own), *cells)
     put(console, made)
     for arm in arms:
         if arm.label != arm.name:
@@ -73,6 +75,7 @@ def _cells(measure: Measure, values: Sequence[float | None]) -> list[str]:
     mean = f"{number(float(known.mean()), measure.digits)}{_unit(measure)}"
     if len(values) == 1:
         return [mean]
+    mean += fewer(known.size, len(values))
     return [mean, number(float(known.std(ddof=1)), measure.digits) if known.size > 1 else "-"]
 
 
@@ -111,17 +114,18 @@ def _mean_of(analysis: Analysis, arm: Arm, measure: Measure, own: Sequence[int])
 def _foot(console: Console, analysis: Analysis) -> None:
     if analysis.effects:
         console.print()
-        console.print(Text(method(analysis), style="dim"))
+        console.print(Text(method(analysis, bold=False), style="dim"))
 
 
-def method(analysis: Analysis) -> str:
-    """What the columns of the differences are, in words; for analyses with effects."""
+def method(analysis: Analysis, bold: bool = True) -> str:
+    """What the columns of the differences are, in words; for analyses with effects. bold: whether print can be."""
     some = analysis.effects[0]
-    count = len({effect.measure.key for effect in analysis.effects if effect.primary})
+    stated = list(dict.fromkeys(effect.measure.key for effect in analysis.effects if effect.primary))
+    first = "Bold: stated beforehand" if bold else f"Stated beforehand: {', '.join(stated)}"
     return (
-        f"Bold: {'stated beforehand' if count else 'nothing was stated beforehand'}. "
+        f"{first if stated else 'Nothing was stated beforehand'}. "
         f"Interval: {METHODS.get(some.method, some.method)} over seeds. "
-        "p: exact sign-flip test, two-sided, after Holm's correction over the measures in bold, and apart from them "
+        "p: exact sign-flip test, two-sided, after Holm's correction over the measures stated, and apart from them "
         "over the others. Seen from: the smallest true difference that these seeds would show with a chance of "
         f"{100 * some.power:.0f} %."
     )
@@ -152,18 +156,29 @@ def tests(effect: Effect) -> tuple[str, str]:
     return one, two
 
 
-def mean_and_spread(measure: Measure, values: Iterable[float | None]) -> str:
-    """61.2 ± 1.4 points: the mean and the standard deviation over seeds."""
+def mean_and_spread(measure: Measure, values: Iterable[float | None], of: int = 0) -> str:
+    """61.2 ± 1.4 points: the mean and the standard deviation over seeds; with their number where it is under `of`."""
     known = np.array([value for value in values if value is not None], dtype=float) * measure.scale
     if not known.size:
         return "-"
     spread = f" ± {number(float(known.std(ddof=1)), measure.digits)}" if known.size > 1 else ""
-    return f"{number(float(known.mean()), measure.digits)}{spread}{_unit(measure)}"
+    return f"{number(float(known.mean()), measure.digits)}{spread}{_unit(measure)}{fewer(known.size, of)}"
 
 
-def seeds(arm: Arm) -> str:
+def fewer(count: int, of: int) -> str:
+    """` (n 5)` of a mean over fewer seeds than the row names."""
+    return f" (n {count})" if 0 < count < of else ""
+
+
+def counted(analysis: Analysis, arm: Arm, measures: Sequence[Measure]) -> list[int]:
+    """The seeds that have a value of any of the measures; all where none has."""
+    values = [analysis.values[arm.name][measure.key] for measure in measures]
+    return [seed for seed in arm.runs if any(by.get(seed) is not None for by in values)] or [*arm.runs]
+
+
+def seeds(of: Iterable[int]) -> str:
     """`0 to 5`, or those that there are."""
-    own = sorted(arm.runs)
+    own = sorted(of)
     if len(own) > 2 and own == list(range(own[0], own[-1] + 1)):
         return f"{own[0]} to {own[-1]}"
     return ", ".join(map(str, own)) if len(own) <= MOST_SEEDS else f"{len(own)}, {own[0]} to {own[-1]}"

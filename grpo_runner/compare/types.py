@@ -39,6 +39,7 @@ class Run:
     commit: str | None = None  # of the code; "+" at its end: with changes
     data: str | None = None  # sha256 of the training questions
     source: str = "folder"  # folder, columns (another's metrics.jsonl), wandb
+    dropped: Mapping[str, Sequence[int]] = field(default_factory=dict)  # by key: steps whose value is no finite number
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,19 @@ from .effects import needed, shown
 from .types import Effect, Measure
 
 
-def verdict(effects: Sequence[Effect]) -> list[str]:
-    """One sentence for each arm, the primary measures; then one for its other measures, and the caveat of many arms."""
+def verdict(effects: Sequence[Effect], paired: bool = False) -> list[str]:
+    """One sentence for each arm, the primary measures; then one for its other measures, and the caveat of many arms.
+
+    paired: whether some arm has a seed that the baseline has, which is said where there is no effect.
+    """
     arms = list(dict.fromkeys(effect.arm.name for effect in effects))
     if not arms:
-        return ["No verdict: no arm has a seed in common with the baseline, so there is no pair to compare."]
+        why = (
+            "has a seed in common with the baseline"
+            if not paired
+            else "shares a figure of the window with the baseline"
+        )
+        return [f"No verdict: no arm {why}, so there is no pair to compare."]
     said = []
     for name in arms:
         own = [effect for effect in effects if effect.arm.name == name]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import struct
 from collections.abc import Iterator, Mapping
@@ -14,7 +13,7 @@ from ..errors import InputError, in_a_line
 from ..method import method_name
 from ..validate import build, with_later
 from .foreign import Columns
-from .series import leaves, series_of
+from .series import leaves, numbers, series_of, steps_by_key
 from .types import Run
 
 PREFIXES = ("wandb:", "https://wandb.ai/", "http://wandb.ai/")
@@ -131,7 +130,8 @@ def _run(
             raise InputError(f"{name}: no seed in its config. --seed-from 'seed[-_=]?([0-9]+)' takes it from the name.")
         seed = seeds[0]
     steps = settings.get("steps") if ours else None
-    series = series_of([row for row in (_row(row, columns) for row in rows) if row is not None])
+    read = [row for row in (_row(row, columns) for row in rows) if row is not None]
+    series = series_of([row for row, _ in read])
     # of others' runs the name tells the arm as well, as it does of a log without a config
     named = {"name": columns.arm(name)} if columns.seed_from is not None and not ours else {}
     return Run(
@@ -145,23 +145,23 @@ def _run(
         finished=finished,
         commit=commit,
         source="wandb",
+        dropped=steps_by_key((row["step"], odd) for row, odd in read),
     )
 
 
-def _row(row: Mapping[str, Any], columns: Columns) -> dict[str, Any] | None:
-    """The row under our names and its step; None for one without. W&B's own keys begin with an underscore."""
+def _row(row: Mapping[str, Any], columns: Columns) -> tuple[dict[str, Any], list[str]] | None:
+    """The row under our names and its step, and the keys that are no finite numbers; None without a step.
+
+    W&B's own keys begin with an underscore.
+    """
     step = row.get(columns.names.get("step", "_step"))
-    if isinstance(step, bool) or not isinstance(step, int | float) or step != int(step):
+    if isinstance(step, bool) or not isinstance(step, int | float) or step % 1 != 0:
         return None
     taken = set(columns.names.values())
     named = {key: value for key, value in row.items() if key not in taken and not key.startswith("_")}
     named |= {ours: row[theirs] for ours, theirs in columns.names.items() if theirs in row}
-    kept = {
-        key: value
-        for key, value in named.items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    }
-    return kept | {"step": int(step)}
+    kept, odd = numbers(named)
+    return kept | {"step": int(step)}, odd
 
 
 def _method(values: Mapping[str, Any]) -> str | None:

@@ -25,6 +25,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from .. import checks, metric
 from ..errors import InputError
+from ..files import conf_folder
 from ..schema import RunConfig
 from ..validate import build, shown
 from . import names
@@ -64,11 +65,7 @@ class Plan:
 
 def find() -> Path:
     """The folder conf/: inside an installed package, or beside it in a checkout or an editable install."""
-    package = Path(__file__).resolve().parents[1]
-    for folder in (package / "conf", package.parent / "conf"):
-        if (folder / "config.yaml").is_file():
-            return folder
-    raise InputError(f"conf/config.yaml is missing beside {package}: install the package again.")
+    return conf_folder()
 
 
 def compose(overrides: Sequence[str] = ()) -> RunConfig:

@@ -16,6 +16,9 @@ from .names import PRESETS
 
 # Choices are listed in a message up to so many characters; longer lists are for --help
 LONGEST_LIST = 220
+# Choices of Hydra's groups that are there once the extra `sweep` is installed
+OF_EXTRA = {"hydra/launcher": ("joblib", "ray", "submitit_local", "submitit_slurm"), "hydra/sweeper": ("optuna",)}
+OWN_SWEEPER = "resuming"  # chosen by the runner itself (jobs.py), never typed
 
 
 def explain(error: Exception, override: str | None = None, typed: Sequence[str] = ()) -> InputError:
@@ -46,6 +49,10 @@ def no_choice(group: str, value: object, options: Sequence[str]) -> str:
     if not options:
         groups = [*PRESETS, *(key for key in keys() if takes(key).startswith(" It takes the keys"))]
         return f'There is no group "{group}" to take {group}={shown(value)} from.{nearest(group, groups)}'
+    more = [name for name in OF_EXTRA.get(group, ()) if name not in options]
+    if value in more:
+        return f"{group}={value} needs an extra that is not installed: pip install 'grpo-runner[sweep]'"
+    options = sorted({*options, *more} - {OWN_SWEEPER}) if group in OF_EXTRA else options
     number = ", or a number" if group in NUMERIC_GROUPS else ""
     listed = f"It takes one of {', '.join(options)}{number}."
     close = nearest(value, options) if isinstance(value, str) else ""
@@ -62,7 +69,8 @@ def no_choice(group: str, value: object, options: Sequence[str]) -> str:
 def first_lines(error: BaseException, most: int = 4) -> str:
     """The telling lines of a library's message and of its cause."""
     lines = [*str(error).splitlines(), *(str(error.__cause__).splitlines() if error.__cause__ else [])]
-    noise = ("See http", "Error parsing override", "object_type", "reference_type")
+    joblib = "Detailed tracebacks of the workers"  # that were killed, and have none
+    noise = ("See http", "Error parsing override", "object_type", "reference_type", joblib)
     telling = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith(noise)]
     telling = [re.sub("^full_key: (.*)", r"at \1", line) for line in telling]
     return "\n".join(telling[:most]) or type(error).__name__

@@ -49,7 +49,7 @@ def check(key: str, name: str) -> None:
     if not name or name.startswith(".") or re.search(r"[^\w.,=+~@ -]", name):
         elsewhere = {"run_name": "hydra.run.dir", "sweep_name": "hydra.sweep.dir"}[key]
         raise InputError(
-            f"{key}={name} is not allowed: it names a folder. Allowed: letters, digits and . , = + ~ @ - _\n"
+            f"{key}={name} is not allowed: it names a folder. Allowed: letters, digits, blanks and . , = + ~ @ - _\n"
             f"{elsewhere}=FOLDER puts it anywhere else."
         )
 

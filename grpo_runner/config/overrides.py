@@ -12,7 +12,7 @@ from hydra.core.override_parser.types import IntervalSweep, Override, OverrideTy
 from ..errors import InputError
 from ..validate import NUMERIC_GROUPS
 from . import names
-from .hydra_errors import explain, no_choice, no_item
+from .hydra_errors import OWN_SWEEPER, explain, no_choice, no_item
 
 
 def translate(overrides: Iterable[str]) -> list[str]:
@@ -72,11 +72,16 @@ def first(override: Override) -> str:
 def check_choices(parsed: Sequence[Override], loader: ConfigLoader) -> None:
     """Raise InputError for a group that is given no name of a file: Hydra merges the files of a list without a word.
 
-    And for a key below a list, of which Hydra says only that it is no int.
+    And for a key below a list, of which Hydra says only that it is no int, and for the runner's own sweeper.
     """
     groups = set(loader.list_groups("")) - {"hydra"}
     for override in parsed:
         key = override.key_or_group
+        own = key == "hydra/sweeper" and override.value() == OWN_SWEEPER
+        if own or key == "hydra.sweeper.done" or key.startswith("hydra.sweeper.done."):
+            raise InputError(
+                f"{override.input_line}: the runner sets this itself, from the runs that are done. Leave it out."
+            )
         if said := no_item(key, {key.rpartition(".")[2]} if override.is_delete() else ()):
             raise InputError(said)
         nothing = override.is_delete() and override.value() is None  # ~optim, as against ~optim=adamw

@@ -52,8 +52,10 @@ def read(words: Sequence[str]) -> Wanted | None:
         key, equals, value = word.partition("=")
         if word == "adapter=":
             raise InputError("adapter= needs the folder of a run, such as adapter=outputs/NAME.")
-        if key == "adapter" or (not equals and os.path.isdir(word)):
-            adapters.append(Path(value if equals else word))
+        # a run of a sweep has = in its name: sweeps/night/advantage=grpo,seed=0
+        is_folder = os.path.isdir(word) and (not equals or os.sep in key)
+        if key == "adapter" or is_folder:
+            adapters.append(Path(value if equals and not is_folder else word))
         elif equals or word.startswith("~"):
             overrides.append(word)
         else:

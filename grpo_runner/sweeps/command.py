@@ -13,10 +13,10 @@ from rich.text import Text
 
 from ..errors import InputError, nearest
 from ..files import disk_errors
-from ..lessons.show import Screen, clean
+from ..lessons.show import Screen, clean, one_line
 from ..tracking.report import duration
 from . import record, table
-from .states import LOG, RunState
+from .states import FAILURE, LOG, RUNNING, RunState, is_run
 
 USAGE = """\
 Usage: python -m grpo_runner sweep status [NAME]               how its runs stand; without a name, all sweeps
@@ -48,13 +48,23 @@ def sweep(words: Sequence[str]) -> int:
 
 
 def _all(screen: Console) -> int:
-    """Every sweep of outputs/sweeps in a line."""
-    folders = [path for path in sorted(record.HOME.glob("*")) if path.is_dir() and record.runs(path)]
-    if not folders:
+    """Every sweep of outputs/sweeps in a line; 1 where a run of any failed, 2 where one's record cannot be read."""
+    lines, code = [], 0
+    for folder in (path for path in sorted(record.HOME.glob("*")) if path.is_dir()):
+        try:
+            states = record.runs(folder)
+        except InputError as error:
+            lines.append((folder.name, one_line(str(error)), "red"))
+            code = error.exit_code
+            continue
+        if states:
+            lines.append((folder.name, table.counts(states), ""))
+            code = max(code, int(any(state.state == "failed" for state in states)))
+    if not lines:
         raise InputError(f"{record.HOME}: no sweep here. One is started with -m: python -m grpo_runner -m seed=0,1")
-    for folder in folders:
-        screen.print(Text.assemble((folder.name, "bold"), "  ", table.counts(record.runs(folder))), soft_wrap=True)
-    return 0
+    for name, text, style in lines:
+        screen.print(Text.assemble((name, "bold"), "  ", (text, style)), soft_wrap=True)
+    return code
 
 
 def _status(screen: Console, folder: Path, flags: set[str]) -> int:
@@ -85,9 +95,23 @@ def _failures(screen: Console, folder: Path, flags: set[str]) -> int:
 
 
 def _clean(screen: Console, folder: Path, flags: set[str]) -> int:
-    """Remove runs that are unfinished or failed, and with --finished those that are done; never a running one."""
+    """Remove runs that are unfinished or failed, and with --finished those that are done; never a running one.
+
+    Nor a folder without the marks of a run, nor what a link leads to. Raises InputError where no sweep was recorded.
+    """
+    if not (folder / record.RECORD).exists():
+        raise InputError(
+            f"{folder}: no {record.RECORD} in it, so nothing says that it is a sweep's. Nothing was removed.\n"
+            "Remove by hand what is not needed; the sweep's command, typed again, writes the file."
+        )
     kinds = ("unfinished", "failed", "new", *(("done",) if "--finished" in flags else ()))
-    going = [state for state in record.runs(folder) if state.state in kinds and state.folder.is_dir()]
+    there = [state for state in record.runs(folder) if state.state in kinds and state.folder.is_dir()]
+    going = []
+    for state in there:
+        if why := _kept(folder, state):
+            screen.print(f"{state.name}: left, {why}", soft_wrap=True)
+        else:
+            going.append(state)
     if not going:
         screen.print(f"{folder}: nothing to remove ({table.counts(record.runs(folder))})", soft_wrap=True)
         return 0
@@ -102,6 +126,14 @@ def _clean(screen: Console, folder: Path, flags: set[str]) -> int:
         record.forget(folder)
     screen.print(f"{removed} run{'s' * (removed != 1)} removed from {folder}", soft_wrap=True)
     return 0
+
+
+def _kept(folder: Path, state: RunState) -> str:
+    """Why a run's folder is not removed; "" where it may be."""
+    if state.folder.resolve() != folder.resolve() / state.folder.relative_to(folder):
+        return "it is a link"
+    started = any(path.name not in (LOG, RUNNING, FAILURE, ".lock") for path in state.folder.iterdir())
+    return "it has not the marks of a run" if started and not is_run(state.folder) else ""
 
 
 def _agreed(question: str) -> bool:

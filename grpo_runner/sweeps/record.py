@@ -15,7 +15,7 @@ from filelock import FileLock
 from ..errors import InputError, nearest
 from ..files import write_json
 from ..schema import RunConfig
-from .states import FAILURE, RunState, read
+from .states import FAILURE, RunState, is_run, read
 
 RECORD, LOCK = "sweep.json", ".sweep.lock"
 HOME = Path("outputs/sweeps")
@@ -31,7 +31,13 @@ class Record:
 
 
 def remember(folder: Path, command: str, configs: Sequence[RunConfig], metric: str) -> None:
-    """Write the record; runs that an earlier command put into the same folder stay in it. Raises OSError."""
+    """Write the record; runs that an earlier command put into the same folder stay in it.
+
+    Raises InputError for a run that would lie outside the folder, and OSError.
+    """
+    for config in configs:
+        if not _inside(os.path.relpath(config.run_dir, folder)):
+            raise InputError(f"hydra.sweep.subdir: {config.run_dir} is not in the sweep's folder {folder}.")
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / LOCK):
         before = recall(folder)
@@ -50,22 +56,34 @@ def forget(folder: Path) -> None:
 
 
 def recall(folder: Path) -> Record | None:
-    """The record of a sweep's folder; None where there is none. Raises InputError for a file that is none."""
+    """The record of a sweep's folder; None where there is none. Raises InputError for a file that is none, and for one
+    that names a run outside of the folder.
+    """
     try:
         found = json.loads((folder / RECORD).read_text(encoding="utf-8"))
         steps = {str(name): int(count) for name, count in found["steps"].items()}
-        return Record(str(found["command"]), str(found["metric"]), steps)
+        kept = Record(str(found["command"]), str(found["metric"]), steps)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise InputError(f"{folder / RECORD} cannot be read. Remove it; the sweep's command writes it again.") from None
+    if outside := [name for name in steps if not _inside(name)]:
+        raise InputError(f'{folder / RECORD}: "{outside[0]}" is no folder of this sweep. Take it out of "steps".')
+    return kept
+
+
+def _inside(name: str) -> bool:
+    """Whether a run's name is that of a folder below the sweep's: not absolute, and without a way out."""
+    path = Path(name)
+    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
 
 
 def runs(folder: Path) -> list[RunState]:
-    """The runs of a sweep: those of its record in their order, then what else lies in the folder."""
+    """The runs of a sweep: those of its record in their order, then what else lies in the folder; links to runs too."""
     record = recall(folder)
     steps = record.steps if record else {}
-    beside = sorted(path.parent.name for name in ("config.yaml", FAILURE) for path in folder.glob(f"*/{name}"))
+    found = {path.parent for name in ("config.yaml", FAILURE) for path in folder.glob(f"*/{name}")}
+    beside = sorted(path.name for path in found if is_run(path))
     return [read(folder / name, steps.get(name)) for name in dict.fromkeys([*steps, *beside])]
 
 
@@ -82,9 +100,14 @@ def best(folder: Path) -> str:
 
 def find(name: str) -> Path:
     """The folder that a sweep's name, or its path, stands for. Raises InputError, with the nearest that there is."""
+    if not name.strip():
+        raise InputError(f'sweep: the name is empty (""). Give that of a folder in {HOME}, or a path.')
     for folder in (Path(name), HOME / name):
-        if folder.is_dir() and ((folder / RECORD).exists() or any(folder.glob("*/config.yaml"))):
+        if folder.is_dir() and ((folder / RECORD).exists() or any(map(is_run, folder.glob("*")))):
             return folder
+    for folder in (Path(name), HOME / name):
+        if folder.is_symlink() and not folder.exists():
+            raise InputError(f"{folder}: a link to {os.readlink(folder)}, which is not there.")
     there = [path.name for path in sorted(HOME.glob("*")) if path.is_dir()]
     close = nearest(Path(name).name, there)
     some = f" There are: {', '.join(there[:5])}{', …' if there[5:] else ''}." if there and not close else ""

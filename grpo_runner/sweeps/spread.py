@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..errors import BusyError
 from ..schema import RunConfig
 from ..validate import to_yaml
 from .slots import Slot
@@ -81,6 +82,8 @@ def _ended(folder: Path, code: int) -> int:
         write_failure(
             folder, Failure(code, f"Its process was ended by {name}" + " (out of memory?)" * (name == "SIGKILL"))
         )
+    elif code == BusyError.exit_code and read(folder).state in ("running", "done"):
+        pass  # another process has it, or had
     elif code not in (0, _INTERRUPTED) and not (folder / FAILURE).exists():
         write_failure(folder, Failure(code, f"Its process ended with exit code {code}; see {folder / LOG}"))
     return code

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from ..errors import Interrupted, RunnerError, in_a_line
+from ..errors import BusyError, Interrupted, RunnerError, in_a_line
 from ..files import write_json
 
 RUNNING, FAILURE, LOG = ".running", "failure.json", "log.txt"
@@ -67,6 +67,26 @@ def read(folder: Path, steps: int | None = None) -> RunState:
     return found("unfinished" if made or (folder / "config.yaml").exists() else "new")
 
 
+_KEYS = (re.compile(r"^seed: \d+$", re.MULTILINE), re.compile(r"^steps: \d+$", re.MULTILINE))
+_TRACES = ("metrics.jsonl", "data.json", ".lock", "DONE", "checkpoints", FAILURE, RUNNING, LOG)
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder has the marks of a run: a config.yaml as a run writes it, and another file of a run beside it.
+
+    Of a run that ended before its first step failure.json alone. conf/, whose config.yaml composes runs, is none.
+    """
+    try:
+        text = (folder / "config.yaml").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        found = _json(folder / FAILURE)
+        return found is not None and {"code", "said"} <= found.keys()
+    except (OSError, ValueError):
+        return False
+    own = all(key.search(text) for key in _KEYS) and not re.search(r"^defaults:", text, re.MULTILINE)
+    return own and any((folder / name).exists() for name in _TRACES)
+
+
 @contextmanager
 def working(folder: Path) -> Iterator[None]:
     """Mark the folder as one that this process works on. What ends it with an error is kept in failure.json."""
@@ -74,7 +94,7 @@ def working(folder: Path) -> Iterator[None]:
     write_json(folder / RUNNING, {"host": socket.gethostname(), "pid": os.getpid(), "began": _began(os.getpid())})
     try:
         yield
-    except Interrupted:  # Ctrl-C: it is to be gone on with
+    except (Interrupted, BusyError):  # Ctrl-C: it is to be gone on with; and what another process does is no failure
         raise
     except Exception as error:
         fail(folder, error)

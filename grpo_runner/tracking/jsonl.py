@@ -68,13 +68,20 @@ def whole_lines(path: Path) -> list[tuple[bytes, dict[str, Any]]]:
     """
     if not path.exists():
         return []
-    lines = path.read_bytes().split(b"\n")[:-1]
+    try:
+        lines = path.read_bytes().split(b"\n")[:-1]
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}).") from None
     found = []
     for i, line in enumerate(lines):
         try:
             row = json.loads(line, parse_constant=_refused)
             if type(row["step"]) is not int:
                 raise ValueError("no step")
+        except _NotFinite as error:
+            raise not_a_row(path, i, f"it holds {error}, which no run writes") from error
+        except UnicodeDecodeError as error:
+            raise not_a_row(path, i, "it is not UTF-8") from error
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise not_a_row(path, i, "a JSON object with a step") from error
         found.append((line + b"\n", row))
@@ -87,15 +94,19 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 
 def not_a_row(path: Path, place: int, wanted: str) -> InputError:
-    """The error of a line (counted from 0) that no run wrote; wanted: what a row is."""
+    """The error of a line (counted from 0) that no run wrote; wanted: what a row is, or what this one holds."""
     return InputError(
         f"{path}, line {place + 1} is not a row of this run ({wanted}).\n"
-        "The file was changed from outside: mend the line, put the file back as it was, or give another run_name."
+        "The file was changed from outside: mend the line, or put the file back as it was."
     )
 
 
+class _NotFinite(ValueError):
+    """NaN or an infinity, which is no JSON."""
+
+
 def _refused(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
+    raise _NotFinite(constant)
 
 
 def keep_before(path: Path, step: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
+from ..errors import ANOTHER, InputError
 from ..files import disk_errors, write_atomic
 from ..schema import RunConfig
 from . import jsonl, texts
@@ -144,12 +144,12 @@ def _hold_steps(path: Path, steps: set[int], first: int) -> None:
     if missing:
         raise InputError(
             f"{path} holds {first - len(missing)} of the {first} steps that were made: the record of step {missing[0]}"
-            f"{' and others' if missing[1:] else ''} is lost.\nPut the file back, or give another run_name."
+            f"{' and others' if missing[1:] else ''} is lost.\nPut the file back, or give another {ANOTHER}."
         )
 
 
 def _lost(path: Path, step: int, what: str) -> InputError:
-    return InputError(f"{path}, step {step}: {what}.\nPut the file back, or give another run_name.")
+    return InputError(f"{path}, step {step}: {what}.\nPut the file back, or give another {ANOTHER}.")
 
 
 def wants_completions(config: RunConfig, step: int) -> bool:

@@ -97,7 +97,7 @@ def read_questions(run_dir: str | Path) -> pa.Table:
     ):  # a damaged page is an OSError, a null that may not be a ValueError
         raise InputError(
             f"{parquet} is not a readable Parquet file of a run, so the weights of earlier steps cannot be read.\n"
-            "Put the file back as it was, or give another run_name."
+            "Put the file back as it was."
         ) from None
     last = pc.max(table["step"]).as_py() if table.num_rows else -1
     fresh = pa.Table.from_pylist([row for row in rows if row["step"] > last], schema=schema())

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from ..errors import InputError, MachineError
+from ..errors import ANOTHER, InputError, MachineError
 from ..files import disk_errors, fsync, write_json
 
 
@@ -130,7 +130,7 @@ class Checkpoints:
         if steps:
             raise MachineError(
                 f"{self.root}: all {len(steps)} checkpoints are damaged, so the run cannot go on from here.\n"
-                "Remove the folder to start again, or give another run_name."
+                f"Remove the folder to start again, or give another {ANOTHER}."
             )
         return None
 

@@ -34,6 +34,7 @@ class RunFolder:
 
     def __init__(self, config: RunConfig) -> None:
         self.config, self.path = config, Path(config.run_dir)
+        self._name = "run_name" if config.sweep_name is None else "sweep_name"  # the key that gives it another folder
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -46,7 +47,7 @@ class RunFolder:
                 lock.acquire()
             except Timeout:
                 raise BusyError(
-                    f"{self.path}: another process is writing to this run.\nWait for it, or give another run_name."
+                    f"{self.path}: another process is writing to this run.\nWait for it, or give another {self._name}."
                 ) from None
         try:
             yield
@@ -70,7 +71,7 @@ class RunFolder:
             if self._started():
                 raise InputError(
                     f"{self.path} has steps of a run but no config.yaml, so it cannot be told which run they are of.\n"
-                    "Put the file back, or give another run_name."
+                    f"Put the file back, or give another {self._name}."
                 )
             return None
         theirs = asdict(load(file))
@@ -81,7 +82,7 @@ class RunFolder:
         if refused:
             first = f"{self.path} holds a run with other settings; this one cannot go on from it."
             more = [f"  … and {len(refused) - 3} more"] if len(refused) > 3 else []
-            raise InputError("\n".join([f"{first} Give another run_name.", *refused[:3], *more]))
+            raise InputError("\n".join([f"{first} Give another {self._name}.", *refused[:3], *more]))
         return self._finished()
 
     def check_data(self, found: DataSets) -> None:
@@ -103,7 +104,7 @@ class RunFolder:
                 f"{self.path} holds a run on other training questions; this one cannot go on from it.\n"
                 f"  there: {count:,} questions, sha256 {theirs}\n"
                 f"  here:  {len(found.train):,} questions, sha256 {found.digest}\n"
-                "Give the same file or data.train.revision as then, or another run_name."
+                f"Give the same file or data.train.revision as then, or another {self._name}."
             )
 
     def begin(self, data: DataSets) -> None:

@@ -123,9 +123,10 @@ def step_metrics(made: Step) -> dict[str, float | None]:
             if made.penalty_N is not None and made.config.beta.placement == "reward"
             else {}
         ),
-        # two meanings of "reward std", named apart: inside the groups, and over all completions of the step
+        # two meanings of "reward std", named apart: inside the groups (ddof 0, as our advantages divide by), and over
+        # all completions of the step (ddof 1: TRL's reward_std, to be read beside its logs)
         "reward/group_std": number(std(rewards_QG, 0).nanmean()),
-        "reward/batch_std": number(std(rewards_QG.reshape(1, -1), 0).squeeze()),
+        "reward/batch_std": number(std(rewards_QG.reshape(1, -1), 1).squeeze()),
         "accuracy": share(Status.CORRECT),
         "tokens/sampled": sum(lengths) if rollout.sampled is None else rollout.sampled,
         "length/mean": mean(lengths),

@@ -82,7 +82,13 @@ def test_a_kl_term_that_all_have_or_lack_is_not_in_the_labels():
     assert [arm.label for arm in arrange(runs).arms] == ["Dr. GRPO", added]
 
 
-@pytest.mark.parametrize("text", ["Dr. GRPO", "advantage=dr_grpo", "dr_grpo", "loss_norm=constant", "CONSTANT"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Dr. GRPO", "advantage=dr_grpo", "dr_grpo", "loss_norm=constant", "CONSTANT"),
+        *("advantage=dr_grpo,loss_norm=constant", "loss_norm=constant , advantage=dr_grpo"),
+    ],
+)
 def test_a_baseline_by_any_of_its_names(text):
     assert arrange([grpo(0), dr_grpo(0)], baseline=text).baseline.label == "Dr. GRPO"
 
@@ -90,7 +96,11 @@ def test_a_baseline_by_any_of_its_names(text):
 def test_a_baseline_that_is_none_or_several():
     four = [run(0, f"advantage={a}", f"loss_norm={n}") for a in ("grpo", "rloo") for n in ("constant", "sequence_mean")]
     assert arrange(four).baseline.name == "advantage=grpo, loss_norm=sequence_mean"
-    for text, said in (("rloo", "that is 2 arms"), ("ppo", "that is no arm"), ("advantage=rloo,loss_norm=x", "no arm")):
+    for text, said in (
+        ("rloo", "rloo names 2 arms"),
+        ("rlo", 'no arm is named rlo. Did you mean "rloo"'),
+        ("advantage=rloo,loss_norm=x", "no arm"),
+    ):
         with pytest.raises(InputError, match=said):
             arrange(four, baseline=text)
 

@@ -170,7 +170,7 @@ def test_help_names_every_flag_and_measure():
 def test_a_whole_comparison_needs_no_torch(sweep):
     code = (
         "import sys; from grpo_runner.cli import main; assert main(['compare', sys.argv[1]]) == 0; "
-        "print([name for name in ('torch', 'transformers', 'pandas', 'wandb', 'matplotlib') if name in sys.modules])"
+        "print([name for name in ('torch', 'transformers', 'pandas', 'wandb', 'matplotlib', 'hydra') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code, sweep], capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines()[-1] == "[]", done.stderr

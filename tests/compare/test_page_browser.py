@@ -77,5 +77,16 @@ def test_it_works_in_a_browser(made):
 
         page.locator("[data-figure=forest] svg g.mark-symbol.role-mark path").first.hover(force=True)
         page.wait_for_selector("#vg-tooltip-element.visible", timeout=5000)
+
+        # on paper, from a dark screen: dark on white, nothing to click, nothing that scrolls
+        looks = lambda name, of: page.locator(of).first.evaluate(f"one => getComputedStyle(one).{name}")  # noqa: E731
+        page.emulate_media(media="screen", color_scheme="dark")
+        assert looks("display", "nav") == "block" and looks("color", "body") == "rgb(236, 239, 242)"
+        page.emulate_media(media="print", color_scheme="dark")
+        assert looks("color", "body") == "rgb(0, 0, 0)" and looks("backgroundColor", "thead th") == "rgb(255, 255, 255)"
+        assert {looks("display", of) for of in ("nav", ".skip", ".vega-embed summary")} == {"none"}
+        assert looks("overflowX", ".wide") == "visible" and looks("maxHeight", "pre") == "none"
+        assert looks("fill", ".plot svg text") == "rgb(34, 34, 34)"
+        assert looks("breakInside", "figure") == "avoid"
         browser.close()
     assert said == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from math import sqrt
 from pathlib import Path
@@ -12,7 +13,7 @@ import vl_convert
 from made_runs import ARMS, add_questions, run_folder
 
 from grpo_runner.compare import command
-from grpo_runner.compare.page.figures import FIGURES, export, points, theme
+from grpo_runner.compare.page.figures import FIGURES, curves, export, figures_of, points, theme
 from grpo_runner.compare.types import Analysis, Series
 from grpo_runner.tracking.questions import QuestionLog
 
@@ -112,6 +113,59 @@ def test_lengths_of_right_and_wrong_answers_are_in_one_figure(two):
     }  # fmt: skip
 
 
+def rows_of(spec: dict, mark: str) -> list[dict]:
+    """The rows of a layer with data of its own, by its mark."""
+    return [
+        row
+        for layer in spec["layer"]
+        if layer["mark"]["type"] == mark
+        for row in layer.get("data", {}).get("values", [])
+    ]
+
+
+def test_an_interval_with_none_beside_it_is_a_bar(tmp_path):
+    """Evaluations before the first step, where arms are equal, and after the last: no two make a band."""
+    for name, overrides in ARMS.items():
+        for seed in range(3):
+            last = 0.5 + 0.1 * seed * (name == "dr_grpo")
+            evals = {0: {"sampled/accuracy": 0.4}, 20: {"sampled/accuracy": last}}
+            run_folder(tmp_path / f"{name},{seed}", seed, lambda step: {"kl": 1.0}, evals, *overrides)
+    found = FIGURES["accuracy_difference"].function(command.analyse(command.parse([str(tmp_path)])))
+    (bar,) = [row for row in rows_of(found, "rule") if "lo" in row]
+    half = T_2 * 10 / sqrt(3)  # differences 0, 10, 20
+    assert (bar["arm"], bar["x"]) == ("Dr. GRPO", 20)
+    assert (bar["lo"], bar["hi"]) == (pytest.approx(10 - half, rel=1e-4), pytest.approx(10 + half, rel=1e-4))
+    there = [0.0, None, 1.0, 1.0, None, 1.0]  # a band shows the middle two
+    row = {"arm": "a", "x": [*range(6)], "lo": there, "hi": there}
+    assert [one["x"] for one in curves._alone([row])] == [0, 5]
+
+
+def test_intervals_of_shares_stay_between_0_and_100(tmp_path):
+    for seed, accuracy in enumerate((0.8, 1.0)):
+        evals = {step: {"sampled/accuracy": accuracy, "sampled/length_right": 1.0 + 9 * seed} for step in (0, 20)}
+        run_folder(tmp_path / f"{seed}", seed, lambda step: {"kl": 1.0}, evals)
+    analysis = command.analyse(command.parse([str(tmp_path)]))
+    (row,) = means(analysis, "accuracy")
+    assert (row["hi"][0], row["lo"][0]) == (100, 0) and T_1 * 10 > 90  # 90 ± 127
+    assert means(analysis, "length_right")[0]["lo"] == [0, 0]  # no answer has fewer tokens
+
+
+def test_what_is_flat_has_an_axis_with_more_than_one_label(tmp_path):
+    run_folder(tmp_path / "run", 0, lambda step: {"grad_norm": 31.2}, {})
+    spec = FIGURES["grad_norm"].function(command.analyse(command.parse([str(tmp_path / "run")])))
+    low, high = spec["layer"][-1]["encoding"]["y"]["scale"]["domain"]
+    assert low < 31.2 < high
+    svg = export.svg(spec)
+    labels = {float(one) for one in re.findall(r">(\d\d(?:\.\d+)?)</text>", svg)}
+    assert len([one for one in labels if low <= one <= high]) > 1
+
+
+def test_captions_of_one_run_speak_of_no_interval_and_of_no_other_seeds(alone, two):
+    for figure in figures_of(alone).values():
+        assert "over seeds" not in figure.caption and "thin line" not in figure.caption, figure.title
+    assert "Mean over seeds" in figures_of(two)["entropy"].caption
+
+
 def test_a_bin_is_the_mean_of_its_steps():
     series = Series(np.arange(10), np.arange(10, dtype=float) ** 2)
     assert points.binned(series, 4) == {1.5: 14 / 4, 5.5: (16 + 25 + 36 + 49) / 4, 9.5: (64 + 81) / 2}
@@ -207,7 +261,7 @@ def test_what_no_run_logged_has_no_figure(two):
 def test_vega_lite_takes_every_figure(two, alone):
     for analysis in (two, alone):
         for name, figure in FIGURES.items():
-            if (spec := figure.function(analysis)) is not None:
+            if spec := figure.function(analysis):
                 vega = vl_convert.vegalite_to_vega(export.fixed(spec))
                 assert vega["marks"], name
 

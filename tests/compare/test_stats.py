@@ -304,3 +304,10 @@ def test_hierarchical_bootstrap_has_the_variance_of_its_theory():
     assert (high - low) / (2 * 1.96) == pytest.approx(sqrt(theory), rel=0.05)
     assert (low + high) / 2 == pytest.approx(d.mean(), abs=0.05 * (high - low))
     assert stats.hierarchical(d) == stats.hierarchical(d)
+
+
+@pytest.mark.parametrize("pairs", [2, 4, 6, 7, 9])
+def test_more_measures_never_see_more(pairs):
+    """Six pairs show nothing in two measures: what could not be seen is not less than in one."""
+    found = [stats.standardized(pairs, family=family) for family in range(1, 6)]
+    assert found == sorted(found)

@@ -18,6 +18,9 @@ def test_all_that_can_be_said(tmp_path):
         also=("a", "b", "c"), against=("x.y", "z"), output=Path("out"),
     )  # fmt: skip
     assert read([str(tmp_path), "--steps", "all"]) == Wanted((tmp_path,), (), ("all",))
+    of_sweep = tmp_path / "advantage=grpo,seed=0"
+    of_sweep.mkdir()
+    assert read([str(of_sweep), "seed=1"]) == Wanted((of_sweep,), ("seed=1",))
     assert read(["model=tiny", "~evaluation.sets.amc"]) == Wanted((), ("model=tiny", "~evaluation.sets.amc"))
     assert read([]) is None and read(["model=tiny", "--help"]) is None
 

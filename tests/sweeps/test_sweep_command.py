@@ -48,7 +48,7 @@ def test_status_has_a_row_for_each_run(night: Path, capsys: pytest.CaptureFixtur
     # 5 + 6 + 10 steps of 2 s, one run at a time; that of the failed run is not made before the sweep is typed again
     assert "1 done, 1 running, 1 unfinished, 1 failed, 1 new; about 0:42 left" in text
     assert "To go on: python -m grpo_runner -m seed=…" in text
-    assert said(capsys, "status") == (0, "night  1 done, 1 running, 1 unfinished, 1 failed, 1 new\n")
+    assert said(capsys, "status") == (1, "night  1 done, 1 running, 1 unfinished, 1 failed, 1 new\n")
     assert said(capsys, "status", str(night))[0] == 1
 
 
@@ -97,6 +97,10 @@ def test_a_record_that_cannot_be_read_is_named(night: Path, capsys: pytest.Captu
     (night / record.RECORD).write_text("{")
     code, text = said(capsys, "status", "night")
     assert code == 2 and str(night / record.RECORD) in text
+    made(night.parent / "other/seed=0", logged=10, done=True)
+    code, text = said(capsys, "status")  # and hides no other
+    assert code == 2 and text.splitlines()[0].startswith("night  ") and str(night / record.RECORD) in text
+    assert text.splitlines()[1] == "other  1 done"
 
 
 @pytest.mark.parametrize("width", [80, 120])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 import pytest
 
 from grpo_runner.cli import main
-from grpo_runner.config import compose, compose_sweep, find, plan
+from grpo_runner.config import compose, compose_sweep, find, names, plan
+from grpo_runner.config.hydra_errors import OF_EXTRA, explain, no_choice
 from grpo_runner.errors import InputError
 from grpo_runner.method import method_name
 
+ROOT = Path(__file__).resolve().parents[2]
 ARMS: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {  # keys in which the arms differ, and their values
     "two_by_two": (
         ("advantage.scale", "loss_norm.kind", "loss_norm.divisor"),
@@ -91,6 +94,36 @@ def test_a_search_is_known_to_have_a_figure_to_go_by() -> None:
         plan([*words, "evaluation.every=0"], sweep=True)
     with pytest.raises(InputError, match=r"hydra/sweeper=optuna"):
         plan(["optim.lr=interval(1e-4,1e-3)"], sweep=True)
+
+
+def test_choices_of_an_extra_that_is_not_installed_name_its_installation() -> None:
+    for group, name in [("hydra/sweeper", "optuna"), ("hydra/launcher", "ray"), ("hydra/launcher", "submitit_slurm")]:
+        said = no_choice(group, name, ["basic"])
+        assert said.startswith(f"{group}={name} ") and said.endswith("pip install 'grpo-runner[sweep]'")
+    assert 'Did you mean "optuna"' in no_choice("hydra/sweeper", "optunas", ["basic", "resuming"])
+    assert "pip install" not in no_choice("hydra/launcher", "slurm", ["basic", "gpus"])
+    extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["sweep"]
+    assert all(any(name.split("_")[0] in package for package in extra) for names in OF_EXTRA.values() for name in names)
+
+
+def test_joblibs_word_on_killed_workers_promises_no_traceback() -> None:
+    said = "A worker process was unexpectedly terminated.\n\nThe exit codes of the workers are {SIGKILL(-9)}\n"
+    told = explain(RuntimeError(said + "Detailed tracebacks of the workers should have been printed to stderr"))
+    assert str(told).splitlines() == said.replace("\n\n", "\n").splitlines()
+
+
+def test_the_rule_of_names_has_the_blanks_that_it_allows() -> None:
+    names.check("sweep_name", "nächt ü")
+    with pytest.raises(InputError, match="letters, digits, blanks and"):
+        names.check("sweep_name", "night/1")
+
+
+@pytest.mark.parametrize("word", ["hydra.sweeper.done=[0]", "++hydra.sweeper.done=[0]", "hydra/sweeper=resuming"])
+def test_the_runners_own_sweeper_is_not_typed(word: str) -> None:
+    with pytest.raises(InputError, match="Leave it out") as refused:
+        plan(["seed=0,1", word], sweep=True)
+    assert len(str(refused.value).splitlines()) == 1
+    assert len(plan(["seed=0,1", "hydra/sweeper=basic"], sweep=True).configs) == 2  # negative control
 
 
 def test_a_misspelt_metric_is_told_before_the_sweep_starts(capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,6 +26,7 @@ from grpo_runner.train.folder import differences
 from grpo_runner.validate import load
 from grpo_runner.words import parse
 from tests.program import Program
+from tests.sweeps.folders import marked
 
 ASIDE = {"run_name", "run_dir"}
 JOB = ["debug=cpu_smoke", "-m"]
@@ -132,11 +133,31 @@ def test_typed_again_it_says_what_is_done(whole: Path, capsys: pytest.CaptureFix
     assert {path: path.stat().st_mtime_ns for path in whole.rglob("*") if path.parent != whole} == before
 
 
+def test_a_run_that_another_process_has_is_no_failure(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = tmp_path / "two"
+    shutil.copytree(whole, home)
+    words = ["advantage=grpo,dr_grpo", "seed=0,1", f"hydra.sweep.dir={home}", "sweep_name=whole", "optim.lr=0.01"]
+    taken = home / "advantage=dr_grpo,seed=1"
+    (taken / "DONE").unlink()
+    marked(taken)
+    assert cli.main([*JOB, *words]) == 3
+    out, err = capsys.readouterr()
+    assert "3 of 4 runs finished.\nRunning elsewhere: advantage=dr_grpo,seed=1 (" in out
+    assert "Failed" not in err and "Not started" not in out and not (taken / "failure.json").exists()
+
+
 def test_other_settings_are_refused_before_the_first_run(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["advantage=grpo,dr_grpo", "seed=0,1", f"hydra.sweep.dir={whole}", "sweep_name=whole", "optim.lr=0.02"]
     assert cli.main([*JOB, *words]) == 2
     err = capsys.readouterr().err
-    assert "In the sweep's run" in err and "optim.lr: there 0.01, here 0.02" in err and len(err.splitlines()) <= 5
+    assert (
+        "In the sweep's run" in err
+        and "optim.lr: there 0.01, here 0.02" in err
+        and "another sweep_name." in err
+        and len(err.splitlines()) <= 5
+    )
 
 
 def test_the_value_is_that_of_the_window(whole: Path, tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ def refused(config, first: int) -> str:
     with pytest.raises(InputError) as again:
         LocalTracker().start(config, first)
     message = str(raised.value)
-    assert str(again.value) == message and 1 < len(message.splitlines()) <= 3 and "another run_name" in message
+    assert str(again.value) == message and 1 < len(message.splitlines()) <= 3 and "the file back" in message
     assert snapshot(config) == before
     return message
 

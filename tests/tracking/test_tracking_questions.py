@@ -153,7 +153,7 @@ def test_a_spoilt_line_in_the_middle_is_named(tmp_path, fake):
     (lambda row: row | {"weight_grpo": [1.0]}, "its weight_grpo is no finite number"),
     (lambda row: row | {"weight": 10**400}, "its weight is no finite number"),
     (lambda row: row | {"step": 1.0}, "a JSON object with a step"),
-    (lambda row: row | {"kl": float("nan")}, "a JSON object with a step"),
+    (lambda row: row | {"kl": float("nan")}, "it holds NaN, which no run writes"),
 ])  # fmt: skip
 def test_a_line_that_no_run_wrote_is_one_message_and_no_traceback(tmp_path, fake, spoil, said):
     fill(tmp_path, range(2), fake)
@@ -164,6 +164,15 @@ def test_a_line_that_no_run_wrote_is_one_message_and_no_traceback(tmp_path, fake
     with pytest.raises(InputError, match=rf"questions\.jsonl, line 6 is not a row of this run \(.*{said}\)") as raised:
         read_questions(tmp_path)
     assert str(raised.value).count("\n") == 1
+
+
+def test_a_line_of_another_encoding_and_a_folder_in_a_files_place_are_told_as_such(tmp_path):
+    (tmp_path / "questions.jsonl").write_bytes(b'{"step": 0, "question": "\xff"}\n')
+    with pytest.raises(InputError, match=r"line 1 is not a row of this run \(it is not UTF-8\)"):
+        read_questions(tmp_path)
+    (tmp_path / "metrics.jsonl").mkdir()
+    with pytest.raises(InputError, match=r"metrics\.jsonl cannot be read \(Is a directory\)"):
+        jsonl.rows(tmp_path / "metrics.jsonl")
 
 
 def test_brackets_without_end_are_no_row_either(tmp_path):
@@ -316,7 +325,7 @@ def test_what_a_damaged_parquet_file_needs_is_the_file_of_before(tmp_path, fake,
     spoil(tmp_path / "questions.parquet")
     with pytest.raises(InputError, match=r"questions\.parquet is not a readable") as raised:
         read_questions(tmp_path)
-    assert "Put the file back as it was, or give another run_name." in str(raised.value)
+    assert "Put the file back as it was." in str(raised.value)
     assert "emove" not in str(raised.value)
 
 

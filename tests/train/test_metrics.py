@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from grpo_runner.algorithm.advantages import std
 from grpo_runner.config import compose
 from grpo_runner.objectives import PRESETS
 from grpo_runner.policy.batch import Batch
@@ -131,7 +132,7 @@ def test_every_metric_of_a_step():
         "reward/correct": 3 / 7,
         "reward/after_kl": (3 - BETA * (0.4 + 0.3 - 0.2 + 0.8 + 0.1 + 0.5)) / 6,  # of the included ones
         "reward/group_std": mean(deviation(row, 0) for row in trained),
-        "reward/batch_std": deviation([value for row in trained for value in row], 0),
+        "reward/batch_std": deviation([value for row in trained for value in row], 1),
         "accuracy": 3 / 8,
         "tokens/sampled": 26,
         "length/mean": 26 / 8,
@@ -198,3 +199,10 @@ def test_the_kl_of_a_question_is_a_mean_over_tokens_then_over_its_included_answe
     assert found["kl"] == 0.25 and "reward/after_kl" not in found
     none = step(changed(in_loss, beta__value=0.0), update(), penalty=None)
     assert [row["kl"] for row in step_questions(none)] == [None, None] and step_metrics(none)["kl"] is None
+
+
+def test_pb095_two_meanings_of_a_std_have_two_names():
+    """Groups [1, 1] and [0, 0]: no spread within, √(4 · ½² / 3) over all."""
+    rewards = torch.tensor([[1.0, 1.0], [0.0, 0.0]])
+    assert std(rewards, 0).tolist() == [[0.0], [0.0]]
+    assert std(rewards.reshape(1, -1), 1).item() == pytest.approx(0.57735, abs=1e-5)

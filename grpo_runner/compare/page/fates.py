@@ -16,12 +16,16 @@ Rows = dict[int, dict[tuple[str, str], Row]]  # by seed, then by set and questio
 
 
 class Fate(NamedTuple):
-    """A question's share of right answers on two sides, and a sample answer of each (text, whether it was right)."""
+    """A question's share of right answers on two sides, and the greedy answer of each (text, whether it was right).
+
+    of: sampled or greedy, the answers that the shares are of.
+    """
 
     question: str
     gold: str
     shares: tuple[float, float]
     answers: tuple[tuple[str, bool], tuple[str, bool]]
+    of: str = "sampled"
 
 
 def sections(analysis: Analysis) -> list[str]:
@@ -56,7 +60,7 @@ def fates(before: Rows, after: Rows, most: int = MOST) -> list[Fate]:
             # of the pairs of answers one that shows the difference
             first, last = max(pairs, key=lambda pair: _sign(shares) * (_right(pair[1]) - _right(pair[0])))
             answers = ((first["text"], _right(first)), (last["text"], _right(last)))
-            found.append(Fate(first["question"], first["gold"], shares, answers))
+            found.append(Fate(first["question"], first["gold"], shares, answers, _mode(first)))
     return sorted(found, key=lambda fate: -abs(fate.shares[1] - fate.shares[0]))[:most]
 
 
@@ -64,9 +68,13 @@ def _share(rows: Iterable[Row]) -> float:
     """Of right answers among all: sampled ones where there are some, else the greedy ones."""
     right, answers = 0, 0
     for row in rows:
-        mode = "sampled" if row.get("sampled/answers") else "greedy"
+        mode = _mode(row)
         right, answers = right + row.get(f"{mode}/right", 0), answers + row.get(f"{mode}/answers", 0)
     return right / answers if answers else 0.0
+
+
+def _mode(row: Row) -> str:
+    return "sampled" if row.get("sampled/answers") else "greedy"
 
 
 def _sign(shares: tuple[float, float]) -> int:
@@ -105,7 +113,8 @@ def _fate(fate: Fate, sides: tuple[str, str]) -> str:
     for side, share, (text, right) in zip(sides, fate.shares, fate.answers, strict=True):
         mark = '<span class="right">✓ right</span>' if right else '<span class="wrong">✗ wrong</span>'
         made += (
-            f"<div><p><b>{safe_line(side)}</b>: right in {100 * share:.0f} %; one answer {mark}</p>"
+            f"<div><p><b>{safe_line(side)}</b>: right in {100 * share:.0f} % of {fate.of} answers; "
+            f"the greedy answer {mark}</p>"
             f"<pre>{safe(text) or '(no text)'}</pre></div>\n"
         )
     return made + "</div>\n</article>"

@@ -10,6 +10,7 @@ from ...files import write_atomic
 from ..types import Analysis
 from . import embed, fates, origin, tables
 from .markup import safe, safe_line
+from .stated import valued
 
 # whatever a text might smuggle in: nothing is fetched. Vega compiles its expressions, hence unsafe-eval
 POLICY = (
@@ -68,7 +69,7 @@ def _sections(
     if several:
         yield "Arms", tables.arms(analysis)
         yield "Differences", f"{tables.effects(analysis)}\n{_method(analysis)}" if analysis.effects else ""
-    yield "Figures", embed.figures(drawn, links_to)
+    yield "Figures", embed.figures(analysis, drawn, links_to)
     yield "Questions", _fates(analysis)
     yield "All measures", tables.measures(analysis)
     yield "Settings", _settings(analysis)
@@ -92,7 +93,7 @@ def _top(analysis: Analysis, sections: dict[str, str]) -> Iterator[str]:
 
 
 def _bottom(drawn: embed.Specs) -> Iterator[str]:
-    if drawn:
+    if any(drawn.values()):
         yield "<noscript><p>The figures need JavaScript; the tables do not.</p></noscript>"
     yield f"{embed.scripts(drawn)}<script>\n{_asset('page.js')}</script>\n</body>\n</html>"
 
@@ -123,7 +124,7 @@ def _verdict(analysis: Analysis) -> str:
     said = "".join(f"<p>{safe(sentence)}</p>\n" for sentence in analysis.verdict)
     if len(analysis.comparison.arms) > 1:
         return f'<div class="verdict">{said}</div>'
-    cards = "".join(_card(analysis, measure) for measure in tables.valued(analysis)[:6])
+    cards = "".join(_card(analysis, measure) for measure in valued(analysis)[:6])
     return f'{said}<dl class="cards">{cards}</dl>' if cards else f"{said}<p>No figure of the window is there yet.</p>"
 
 
@@ -150,8 +151,9 @@ def _fates(analysis: Analysis) -> str:
         return ""
     between = "between the arms" if len(analysis.comparison.arms) > 1 else "between the first and the last evaluation"
     said = (
-        f"Held-out questions whose share of right answers differs most {between}, over the same seeds, with one answer "
-        "of each. The largest of many differences are partly chance: they show what changed, not how much."
+        f"Held-out questions whose share of right answers differs most {between}, over the same seeds, with the greedy "
+        "answer of one seed on each side. The largest of many differences are partly chance: they show what changed, "
+        "not how much."
     )
     return f'<p class="dim">{said}</p>\n' + "\n".join(found)
 

@@ -12,11 +12,14 @@ from ...lessons.show import clean, one_line
 
 
 class Cell(NamedTuple):
-    """What a cell shows, as text, and the number it is sorted by; without one it is sorted as text."""
+    """What a cell shows, as text, and the number it is sorted by; without one it is sorted as text, or as missing where
+    others of its column have one. figure: it is a number all the same, and stands right.
+    """
 
     text: str
     key: float | None = None
     strong: bool = False
+    figure: bool = False
 
 
 def safe(text: object) -> str:
@@ -74,7 +77,7 @@ def table(name: str, caption: str, head: Sequence[str], rows: Sequence[Sequence[
 
 
 def _is_figure(cell: Cell) -> bool:
-    return cell.text in ("", "-") or (cell.key is not None and cell.text[0] in "−+-<.0123456789")
+    return cell.figure or cell.text in ("", "-") or (cell.key is not None and cell.text[0] in "−+-<.0123456789")
 
 
 def _row(row: Sequence[Cell], classes: Sequence[str]) -> str:
@@ -82,5 +85,8 @@ def _row(row: Sequence[Cell], classes: Sequence[str]) -> str:
     for place, (cell, kind) in enumerate(zip(row, classes, strict=True)):
         key = "" if cell.key is None or not math.isfinite(cell.key) else f' data-key="{cell.key!r}"'
         text = f"<b>{safe_line(cell.text)}</b>" if cell.strong else safe_line(cell.text)
-        made += f'<th scope="row"{kind}{key}>{text}</th>' if not place else f"<td{kind}{key}>{text}</td>"
+        if not place:  # the name of a run is broken at its commas
+            made += f'<th scope="row"{kind}{key}>{text.replace(",", ",<wbr>")}</th>'
+        else:
+            made += f"<td{kind}{key}>{text}</td>"
     return made

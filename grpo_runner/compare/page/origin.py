@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -26,12 +27,13 @@ def _rows(analysis: Analysis, command: str | None, beside: tuple[str, ...]) -> I
     if command:
         yield "This page", f"<code>{safe_line(command)}</code>"
     yield from _listed("Runs in", (run.folder.parent for run in runs if run.source != "wandb"), code=True)
-    yield from _listed("Training", (one.get("command") for one in summaries), code=True)
+    made = (one.get("command") or _of_sweep(run) for run, one in zip(runs, summaries, strict=True))
+    yield from _listed("Training", made, code=True)
     yield from _listed("Code", (run.commit for run in runs), code=True)
     yield from _listed("Libraries", (_libraries(one) for one in summaries))
     yield from _listed("Machine", (one.get("machine") for one in summaries))
     yield "Seeds", "; ".join(
-        safe_line(f"{arm.label}: {seeds(arm)}" if len(arms) > 1 else seeds(arm)) for arm in arms
+        safe_line(f"{arm.label}: {seeds(arm.runs)}" if len(arms) > 1 else seeds(arm.runs)) for arm in arms
     )  # fmt: skip
     yield from _listed("Training questions (sha256)", (run.data for run in runs), code=True)
     took = [one["seconds"] for one in summaries if type(one.get("seconds")) in (int, float)]
@@ -58,10 +60,17 @@ def _libraries(summary: dict[str, Any]) -> str:
 
 def _summary(run: Run) -> dict[str, Any]:
     """summary.json of a run of ours; {} where there is none."""
-    if run.source != "folder":
-        return {}
+    return _json(run.folder / "summary.json") if run.source == "folder" else {}
+
+
+def _of_sweep(run: Run) -> object:
+    """The command of the sweep, of a run that had a process of its own."""
+    return _json(run.folder.parent / "sweep.json").get("command") if run.source == "folder" else None
+
+
+def _json(file: Path) -> dict[str, Any]:
     try:
-        found = json.loads((run.folder / "summary.json").read_text(encoding="utf-8"))
+        found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -11,11 +11,13 @@ from ...validate import shown_key
 from .. import stats
 from ..arms import NAMES
 from ..effects import needed, shown
-from ..table import difference, seeds, tests
+from ..table import counted, difference, fewer, seeds, tests
 from ..types import Analysis, Arm, Comparison, Effect, Measure, Run
 from ..verdict import digits_of, number
 from ..window import made
+from .figures.forest import baseline_spread
 from .markup import Cell, table
+from .stated import primary, valued
 
 LEVEL = 0.95  # of an arm's own interval where no effect says which
 
@@ -25,20 +27,15 @@ def level_of(analysis: Analysis) -> float:
     return analysis.effects[0].level if analysis.effects else LEVEL
 
 
-def primary(analysis: Analysis) -> list[Measure]:
-    """The measures that were stated beforehand; those that come first where there is no effect."""
-    keys = {effect.measure.key for effect in analysis.effects if effect.primary}
-    return [one for one in analysis.measures if one.key in keys] or list(valued(analysis)[:2])
-
-
 def arms(analysis: Analysis) -> str:
     """A row an arm: its seeds, and the primary measures with intervals over seeds."""
     chosen = primary(analysis)
     rows = []
     for place, arm in enumerate(analysis.comparison.arms):
         label = f"{arm.label} (baseline)" if not place and len(analysis.comparison.arms) > 1 else arm.label
-        cells = [interval(analysis, arm, measure) for measure in chosen]
-        rows.append([Cell(label, strong=True), Cell(f"{len(arm.runs)} ({seeds(arm)})", len(arm.runs)), *cells])
+        own = counted(analysis, arm, chosen)
+        cells = [interval(analysis, arm, measure, len(own)) for measure in chosen]
+        rows.append([Cell(label, strong=True), Cell(f"{len(own)} ({seeds(own)})", len(own)), *cells])
     head = ["arm", "seeds", *(titled(one) for one in chosen)]
     return table("arms", f"Mean {_of_interval(analysis)}", head, rows)
 
@@ -53,7 +50,10 @@ def measures(analysis: Analysis) -> str:
     ]
     single = len(own) == 1 and len(own[0].runs) == 1
     head = ["measure", *(["value"] if single else [arm.label for arm in own])]
-    return table("measures", "In the window" if single else f"Mean {_of_interval(analysis)}", head, rows)
+    # not to be sorted: its columns hold points, nats and seconds
+    return table(
+        "measures", "In the window" if single else f"Mean {_of_interval(analysis)}", head, rows, sortable=False
+    )
 
 
 def effects(analysis: Analysis) -> str:
@@ -64,13 +64,15 @@ def effects(analysis: Analysis) -> str:
         name = Cell(titled(effect.measure), strong=effect.primary)
         p, p_holm = (Cell(text, value) for text, value in zip(tests(effect), (effect.p, effect.p_holm), strict=True))
         unseen = effect.detectable
-        seen = Cell("-") if unseen is None else Cell(number(unseen, digits_of(effect)), unseen)
+        seen = Cell("-")
+        if unseen is not None:
+            seen = Cell(number(unseen, digits_of(effect)), _comparable(analysis, effect, unseen), figure=True)
         rows.append(
             [
                 *([Cell(effect.arm.label)] if several else []),
                 name,
-                Cell(difference(effect), effect.mean),
                 Cell(*_said(effect)),
+                Cell(difference(effect), _comparable(analysis, effect, effect.mean), figure=True),
                 p,
                 p_holm,
                 seen,
@@ -78,18 +80,25 @@ def effects(analysis: Analysis) -> str:
             ]
         )
     level = f"{100 * level_of(analysis):g} %"
-    head = ["measure", f"difference [{level}]", "shown", "p", "p (Holm)", "seen from", "pairs"]
+    head = ["measure", "shown", f"difference [{level}]", "p", "p (Holm)", "seen from", "pairs"]
     baseline = analysis.comparison.baseline.label
     caption = f"arm minus {baseline}" if several else f"{analysis.comparison.arms[1].label} minus {baseline}"
-    return table("effects", caption[0].upper() + caption[1:], ["arm", *head] if several else head, rows)
+    caption = f"{caption[0].upper()}{caption[1:]}. Differences are sorted in SDs of the baseline's runs"
+    return table("effects", caption, ["arm", *head] if several else head, rows)
+
+
+def _comparable(analysis: Analysis, effect: Effect, value: float) -> float | None:
+    """A value in standard deviations of the baseline's runs, as points and seconds can be sorted; None without any."""
+    spread = baseline_spread(analysis, effect)
+    return None if spread is None else value / spread
 
 
 def _said(effect: Effect) -> tuple[str, float]:
     """What follows from the effect, and its rank: shown ones first."""
     if len(effect.seeds) < needed(effect):
-        return f"too few pairs ({needed(effect)} needed)", 2.0
+        return f"needs {needed(effect)} pairs", 2.0
     sign = shown(effect)
-    return (effect.measure.words[0 if sign > 0 else 1], 0.0) if sign else ("no difference shown", 1.0)
+    return (effect.measure.words[0 if sign > 0 else 1], 0.0) if sign else ("not shown", 1.0)
 
 
 def runs(analysis: Analysis) -> str:
@@ -147,18 +156,22 @@ def _typed(value: object) -> str:
 # --- one value
 
 
-def interval(analysis: Analysis, arm: Arm, measure: Measure) -> Cell:
-    """`61.2 [59.8, 62.6]`: the mean over seeds with Student's interval; the value alone of one seed."""
+def interval(analysis: Analysis, arm: Arm, measure: Measure, of: int | None = None) -> Cell:
+    """`61.2 [59.8, 62.6]`: the mean over seeds with Student's interval; the value alone of one seed.
+
+    of: seeds that the row or column names, by default all of the arm's; a mean over fewer says so.
+    """
     found = analysis.values[arm.name][measure.key].values()
     known_S = np.array([one for one in found if one is not None], dtype=float) * measure.scale
     known_S = known_S[np.isfinite(known_S)]
     if not known_S.size:
         return Cell("-")
     mean = float(known_S.mean())
+    count = fewer(known_S.size, len(arm.runs) if of is None else of)
     if known_S.size < 2 or bool(stats.flat(known_S)):
-        return Cell(number(mean, measure.digits), mean)
+        return Cell(number(mean, measure.digits) + count, mean)
     low, high = (number(float(end), measure.digits) for end in stats.student_t(known_S, level_of(analysis)))
-    return Cell(f"{number(mean, measure.digits)} [{low}, {high}]", mean)
+    return Cell(f"{number(mean, measure.digits)} [{low}, {high}]{count}", mean)
 
 
 def _value(measure: Measure, value: float | None) -> Cell:
@@ -174,8 +187,3 @@ def titled(measure: Measure) -> str:
 
 def _of_interval(analysis: Analysis) -> str:
     return f"[{100 * level_of(analysis):g} % interval over seeds]"
-
-
-def valued(analysis: Analysis) -> Sequence[Measure]:
-    own = [analysis.values[arm.name] for arm in analysis.comparison.arms]
-    return [one for one in analysis.measures if any(value is not None for by in own for value in by[one.key].values())]

@@ -1,28 +1,34 @@
-"""The figures of the page: an analysis in, a Vega-Lite spec out, or None where the runs have nothing for it."""
+"""The figures of the page: an analysis in, a Vega-Lite spec out; None where the runs have nothing for it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ...types import Analysis
-from . import curves, weights
+from ..stated import primary
+from . import curves, theme, weights
 from .forest import forest
 from .theme import Spec
 
 
 @dataclass(frozen=True)
 class Figure:
-    """function(analysis) is the spec. title and caption stand around it, in the page or in a paper."""
+    """function(analysis) is the spec, {} of what is 0 throughout. title and caption stand around it.
+
+    measure: of a learning curve its key.
+    """
 
     title: str
     caption: str
     function: Callable[[Analysis], Spec | None]
+    measure: str = ""
 
 
 def _curve(key: str, title: str) -> Figure:
-    return Figure(title, CURVE, partial(curves.curve, key=key))
+    return Figure(title, CURVE, partial(curves.curve, key=key), key)
 
 
 def _difference(key: str, title: str) -> Figure:
@@ -31,8 +37,12 @@ def _difference(key: str, title: str) -> Figure:
 
 CURVE = (
     "Mean over seeds with its interval at each step, and each seed as a thin line. Held-out questions where the runs "
-    "were evaluated on them, else the answers of training, averaged over bins of steps."
+    "were evaluated on them, else the answers of training, averaged over bins of steps. Intervals of shares are cut at "
+    "0 and 100 %."
 )
+OF_CURVE = CURVE.partition(". ")[2].partition(" Intervals")[0]
+ONE_RUN = f"The run's own figure, of one seed and so without an interval. {OF_CURVE}"
+ONE_EACH = f"Each arm is one run, and so has no interval. {OF_CURVE}"
 DIFFERENCE = (
     "Arm minus baseline of the same seed: mean and interval over the pairs at each step, and each pair as a thin line. "
     "The intervals are of single steps; the verdict is of the final window alone."
@@ -70,8 +80,8 @@ FIGURES: dict[str, Figure] = {
     ),
     "cumulative_weight": Figure(
         "Cumulative weight by difficulty",
-        "The share of hard, medium and easy questions in all weight so far, by their success rate p at each step: mean "
-        "and interval over seeds.",
+        "The share of hard, medium and easy questions in all weight so far, by their success rate p at each step: "
+        "mean and interval over seeds, cut at 0 and 100 %.",
         weights.cumulative,
     ),
     "reward": _curve("reward", "Reward in training"),
@@ -82,4 +92,36 @@ FIGURES: dict[str, Figure] = {
     "grad_norm": _curve("grad_norm", "Gradient norm"),
     "weight_gini": _curve("weight/gini", "Concentration of weights (Gini)"),
 }
-__all__ = ["FIGURES", "Figure"]
+
+
+def figures_of(analysis: Analysis) -> dict[str, Figure]:
+    """All by name, first the curves of measures that were stated and are none of FIGURES."""
+    own = {figure.measure for figure in FIGURES.values()}
+    added: dict[str, Figure] = {}
+    for measure in primary(analysis):
+        if measure.key not in own:
+            name = "metric_" + re.sub(r"\W+", "_", measure.key)
+            while name in added:  # keys that differ in their marks alone
+                name += "_"
+            title = measure.title if measure.title in measure.key else measure.title[:1].upper() + measure.title[1:]
+            added[name] = _curve(measure.key, title)
+            added[f"{name}_difference"] = _difference(measure.key, title)
+    found = added | FIGURES
+    if theme.several_seeds(analysis.comparison.arms):
+        return found
+    of_curve = ONE_RUN if len(analysis.comparison.arms) == 1 else ONE_EACH
+    return {name: replace(figure, caption=_of_one_seed(figure.caption, of_curve)) for name, figure in found.items()}
+
+
+def _of_one_seed(caption: str, of_curve: str) -> str:
+    """What a caption says of intervals and seeds, where every arm is one run."""
+    if caption == CURVE:
+        return of_curve
+    if caption == DIFFERENCE:
+        return "Arm minus baseline of the same seed at each step. One pair has no interval."
+    return caption.replace("Mean tokens with the interval over seeds,", "Mean tokens").replace(
+        "at each step: mean and interval over seeds, cut at 0 and 100 %.", "at each step."
+    )
+
+
+__all__ = ["FIGURES", "Figure", "figures_of"]

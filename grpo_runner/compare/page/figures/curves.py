@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from math import inf
 from typing import Any
 
 from ...measures import MEASURES, source_of
@@ -12,11 +12,13 @@ from . import points, theme
 from .theme import Spec
 
 FLATTEN = [{"flatten": ["x", "y", "lo", "hi", "n"]}]
+ZERO: Spec = {}  # in place of a figure that would be a line at 0
+LIMITS = {"points": (0.0, 100.0), "tokens": (0.0, inf)}  # of a measure's values, by its unit
 MARKED = 40  # points of a line up to which each is marked
 
 
 def curve(analysis: Analysis, key: str) -> Spec | None:
-    """A measure over the steps by arm; None where no run logged it."""
+    """A measure over the steps by arm; None where no run logged it, ZERO where it was 0 throughout."""
     measure, series = measure_of(analysis, key), series_key(analysis, key)
     if series is None:
         return None
@@ -25,13 +27,15 @@ def curve(analysis: Analysis, key: str) -> Spec | None:
     for arm in analysis.comparison.arms:
         by_seed = points.lines(arm, series, width, measure.scale)
         if by_seed:
-            means.append(points.mean_row(arm.label, by_seed, level))
+            means.append(points.mean_row(arm.label, by_seed, level, LIMITS.get(measure.unit)))
             seeds += points.seed_rows(arm.label, by_seed)
-    return drawn(analysis, means, seeds, theme.titled(measure), measure) if means else None
+    if not means:
+        return None
+    return ZERO if _all_zero(seeds) else drawn(analysis, means, seeds, theme.titled(measure), measure)
 
 
 def difference(analysis: Analysis, key: str) -> Spec | None:
-    """Arm minus baseline of the same seed over the steps; None where there is no pair."""
+    """Arm minus baseline of the same seed over the steps; None where there is no pair, ZERO where all are equal."""
     measure, series = measure_of(analysis, key), series_key(analysis, key)
     if series is None or len(analysis.comparison.arms) < 2:
         return None
@@ -46,7 +50,9 @@ def difference(analysis: Analysis, key: str) -> Spec | None:
             seeds += points.seed_rows(arm.label, by_seed)
     if not means:
         return None
-    title = f"difference in {theme.titled(replace(measure, title=measure.title.replace(', sampled', '')))}"
+    if _all_zero(seeds):
+        return ZERO
+    title = f"difference ({measure.unit})" if measure.unit else "difference"  # of what: the figure's own title
     return drawn(analysis, means, seeds, title, measure, zero=True)
 
 
@@ -55,7 +61,7 @@ def lengths(analysis: Analysis) -> Spec | None:
     keys = {kind: series_key(analysis, f"length/{kind}") for kind in ("right", "wrong")}
     width, level = points.width_of(analysis.comparison), theme.level(analysis)
     means = [
-        points.mean_row(arm.label, by_seed, level, kind=f"{kind} answers")
+        points.mean_row(arm.label, by_seed, level, LIMITS["tokens"], kind=f"{kind} answers")
         for arm in analysis.comparison.arms
         for kind, series in keys.items()
         if series is not None and (by_seed := points.lines(arm, series, width))
@@ -80,6 +86,10 @@ def series_key(analysis: Analysis, key: str) -> str | None:
     return there[0] if there else None
 
 
+def _all_zero(seeds: Sequence[Mapping[str, Any]]) -> bool:
+    return not any(value for row in seeds for value in row["y"])
+
+
 # --- the spec
 
 
@@ -100,6 +110,7 @@ def drawn(
     shown = [name for name in names if any(row["arm"] == name for row in means)]
     by = {"color": theme.colour(names, shown), "strokeDash": theme.dash(names, shown)}
     x, y = theme.x_axis("x", "step"), theme.y_axis("y", title)
+    y["scale"] |= _room(means, seeds)
     detail = [{"field": "kind", "type": "nominal"}] if kinds else []
     layers: list[Spec] = []
     if analysis.bounds is not None:
@@ -121,11 +132,41 @@ def drawn(
             }
         }
         layers.append(band)
+    if single := _alone(means):
+        mark = {"type": "rule", "strokeWidth": 1.6}
+        by_y = {"y": y | {"field": "lo"}, "y2": {"field": "hi"}}
+        bar = {"x": x, "color": by["color"], **by_y, "opacity": theme.if_picked(0.7, 0.03)}
+        layers.append({"data": {"values": single}, "mark": mark, "encoding": bar})
     opacity = theme.if_picked(1.0, 0.12)
     line = {"mark": {"type": "line", "strokeWidth": 2.4}, "params": theme.picking()}
     layers.append(line | {"encoding": {"x": x, "y": y, **by, "opacity": opacity, "detail": detail}})
     layers += _marks(means, x, y, by["color"], _told(title, measure, banded, bool(kinds)), kinds)
     return theme.spec(layers, data={"values": [*means]}, transform=FLATTEN)
+
+
+def _alone(means: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The intervals that have none beside them, so that no band would show them: bars."""
+    found = []
+    for row in means:
+        there = [low is not None for low in (None, *row["lo"], None)]
+        for place, (x, low, high) in enumerate(zip(row["x"], row["lo"], row["hi"], strict=True), 1):
+            if low is not None and not there[place - 1] and not there[place + 1]:
+                found.append({"arm": row["arm"], "x": x, "lo": low, "hi": high})
+    return found
+
+
+def _room(means: Sequence[Mapping[str, Any]], seeds: Sequence[Mapping[str, Any]]) -> Spec:
+    """Of values that are all the same, ends of the axis around them: with one value Vega rounds its only label."""
+    values = {
+        value
+        for row in (*means, *seeds)
+        for key in ("y", "lo", "hi")
+        for value in row.get(key, ())
+        if value is not None
+    }
+    if len(values) != 1 or not (value := values.pop()):
+        return {}
+    return {"domain": sorted((theme.short(0.9 * value), theme.short(1.1 * value)))}
 
 
 def _window(bounds: tuple[int, int]) -> Spec:
@@ -143,13 +184,13 @@ def _seeds(seeds: Sequence[Mapping[str, Any]], x: Spec, y: Spec, by: Mapping[str
     return {
         "data": {"values": [*seeds]},
         "transform": [{"flatten": ["x", "y"]}],
-        "mark": {"type": "line", "strokeWidth": 0.8},
+        "mark": {"type": "line", "strokeWidth": 1},
         "encoding": {
             "x": x,
             "y": y,
             "color": by["color"],
             "detail": {"field": "seed", "type": "nominal"},
-            "opacity": theme.if_picked(0.35),
+            "opacity": theme.if_picked(0.5),
             "tooltip": theme.tell(("arm", "arm", None), ("seed", "seed", None)),
         },
     }
@@ -181,6 +222,7 @@ def _marks(
         legend = {
             "orient": "top",
             "title": None,
+            "columns": 2,
             "symbolFillColor": theme.GREY,
             "symbolStrokeColor": theme.GREY,
             "symbolSize": 110,

@@ -67,9 +67,11 @@ def seed_rows(label: str, by_seed: Mapping[int, Line], **more: Any) -> list[dict
     ]
 
 
-def mean_row(label: str, by_seed: Mapping[int, Line], level: float, **more: Any) -> dict[str, Any]:
+def mean_row(
+    label: str, by_seed: Mapping[int, Line], level: float, most: tuple[float, float] | None = None, **more: Any
+) -> dict[str, Any]:
     """One row: the mean over the seeds that have a step, its interval (None of one seed, or of equal ones) and how
-    many there are.
+    many there are. most: where the interval is cut, of a share 0 and 100: Student's knows no such limits.
     """
     steps = sorted({step for line in by_seed.values() for step in line})
     found: dict[str, Any] = {"arm": label, **more, "x": _numbers(steps), "y": [], "lo": [], "hi": [], "n": []}
@@ -78,10 +80,17 @@ def mean_row(label: str, by_seed: Mapping[int, Line], level: float, **more: Any)
         found["y"].append(short(float(values_S.mean())))
         found["n"].append(values_S.size)
         spread = values_S.size > 1 and not bool(flat(values_S))
-        low, high = (short(float(end)) for end in student_t(values_S, level)) if spread else (None, None)
+        low, high = _interval(values_S, level, most) if spread else (None, None)
         found["lo"].append(low)
         found["hi"].append(high)
     return found
+
+
+def _interval(values_S: np.ndarray, level: float, most: tuple[float, float] | None) -> tuple[float, float]:
+    low, high = (float(end) for end in student_t(values_S, level))
+    if most is not None:
+        low, high = max(low, most[0]), min(high, most[1])
+    return short(low), short(high)
 
 
 def _numbers(values: Any) -> list[float | int]:

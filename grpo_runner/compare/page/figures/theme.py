@@ -6,6 +6,7 @@ Colours of marks are the same on white and on black (Okabe and Ito 2008); arms a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import Any
 
 from ...types import Analysis, Arm, Measure
@@ -14,6 +15,7 @@ Spec = dict[str, Any]
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 HEIGHT = 260
+TITLE = 36  # characters that stand beside an axis of this height
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DASHES = ([1, 0], [7, 3], [2, 2], [8, 3, 2, 3], [12, 4])  # of another length than PALETTE: 30 arms differ
 SHAPES = ("circle", "triangle-up", "square", "diamond", "cross", "triangle-down", "triangle-right")
@@ -27,12 +29,13 @@ _WIDE_LEGEND = 60  # characters of labels, from which on each has a line
 def _dress(ink: str, faint: str) -> dict[str, Any]:
     axis = {"labelColor": ink, "titleColor": ink, "domainColor": GREY, "tickColor": GREY, "gridColor": faint}
     legend = {"labelColor": ink, "titleColor": ink, "labelFontSize": 12, "titleFontSize": 12, "labelLimit": 420}
+    stacked = {"layout": {"top": {"direction": "vertical", "anchor": "start"}}}  # two in a row are cut on a phone
     return {
         "background": "transparent",
         "font": _FONT,
         "view": {"stroke": None},
         "axis": axis | {"labelFontSize": 11, "titleFontSize": 12, "titleFontWeight": "normal", "titlePadding": 8},
-        "legend": legend | {"symbolStrokeWidth": 2.5, "symbolSize": 90, "titleFontWeight": "normal"},
+        "legend": legend | stacked | {"symbolStrokeWidth": 2.5, "symbolSize": 90, "titleFontWeight": "normal"},
         "text": {"color": ink, "font": _FONT},
         "title": {"color": ink, "font": _FONT},
     }
@@ -72,7 +75,9 @@ def x_axis(field: str, title: str | list[str], **scale: Any) -> Spec:
 
 
 def y_axis(field: str, title: str, zero: bool = False, **more: Any) -> Spec:
-    found = {"field": field, "type": "quantitative", "title": title, "scale": {"zero": zero, "nice": True}}
+    """A title that is longer than the axis stands in several lines: Vega would cut it."""
+    lines = wrap(title, TITLE) if len(title) > TITLE else title
+    found = {"field": field, "type": "quantitative", "title": lines, "scale": {"zero": zero, "nice": True}}
     return found | {"axis": {"tickCount": 6, "titleLimit": HEIGHT}} | more
 
 

@@ -60,7 +60,7 @@ def cumulative(analysis: Analysis) -> Spec | None:
         for kind, rule in CLASSES.items():
             lines = {seed: share[kind] for seed, share in shares.items() if share[kind]}
             if lines:
-                means.append(points.mean_row(arm.label, lines, level, kind=f"{kind} ({rule})"))
+                means.append(points.mean_row(arm.label, lines, level, (0.0, 100.0), kind=f"{kind} ({rule})"))
     if not means:
         return None
     shapes = ("triangle-up", "square", "circle")
@@ -167,6 +167,7 @@ def _curves(rows: Sequence[Mapping[str, Any]], x: Spec, y: Spec, colour: Spec | 
     legend = {
         "orient": "top",
         "title": None,
+        "columns": 1,
         "symbolType": "stroke",
         "symbolStrokeColor": theme.GREY,
         "symbolSize": 220,
