@@ -61,7 +61,7 @@ def test_the_draws_hold_what_they_should(proved):
 
 @pytest.fixture(scope="module")
 def trained():
-    return draws.trainer_identity(60)
+    return draws.trainer_identity(64)
 
 
 def test_the_trainers_gradient_is_that_too(trained):
