@@ -39,6 +39,8 @@ class Rollout:
         """
         masked = config.reward.truncated == "mask"
         samples = config.samples
+        if samples.keep == "all":
+            return self._earned(masked)
         answers = [[answer.token_ids for answer in group.completions] for group in self.groups]
         return kept(self._earned(masked), self.right_QG(config), answers, samples.keep, samples.per_question)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import math
 import re
 import statistics
@@ -47,7 +48,7 @@ def test_worked_groups_of_four():
 
 
 @pytest.mark.parametrize("baseline", ["group_mean", "leave_one_out", "none"])
-@pytest.mark.parametrize("scale", ["none", "group_std"])
+@pytest.mark.parametrize("scale", ["none", "group_std", "group_mean"])
 @pytest.mark.parametrize("ddof, eps", [(0, 0.0), (1, 1e-4)])
 def test_each_switch_against_advantages_summed_one_by_one(baseline, scale, ddof, eps):
     size = 6
@@ -59,10 +60,17 @@ def test_each_switch_against_advantages_summed_one_by_one(baseline, scale, ddof,
             "none": [0.0] * size,
         }[baseline]
         std = statistics.pstdev(rewards) if ddof == 0 else statistics.stdev(rewards)
-        by = std + eps if scale == "group_std" else 1.0
+        by = {"none": 1.0, "group_std": std + eps, "group_mean": right / size + eps}[scale]
         expected = sum(abs(reward - b) / by for reward, b in zip(rewards, base, strict=True))
         got = charts.advantage_weight_theory(np.array([right / size]), config(baseline, scale, ddof, eps), size)
         assert got == pytest.approx([expected])
+
+
+def test_maxrl_is_2g_1_minus_p_and_no_curve_where_tokens_are_credited_apart():
+    got = charts.advantage_weight_theory(P, config(scale="group_mean"), 8)
+    assert got == pytest.approx([0, 14, 12, 8, 2, 0])  # without variance nothing
+    for credit in ("process", "gae", "pairs"):
+        assert charts.advantage_weight_theory(P, dataclasses.replace(config(), credit=credit), 8) is None
 
 
 def test_control_the_two_methods_have_different_curves():

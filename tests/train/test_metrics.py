@@ -206,3 +206,24 @@ def test_pb095_two_meanings_of_a_std_have_two_names():
     rewards = torch.tensor([[1.0, 1.0], [0.0, 0.0]])
     assert std(rewards, 0).tolist() == [[0.0], [0.0]]
     assert std(rewards.reshape(1, -1), 1).item() == pytest.approx(0.57735, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["advantage=grpo"], 0.0),
+        (["advantage=rloo"], 0.0),
+        (["advantage=reinforce", "advantage.scale=group_std"], 0.0),
+        (["advantage=reinforce"], None),
+        (["advantage=reinforce_baseline"], None),
+        (["method=grpo_process"], None),
+    ],
+)
+def test_the_share_without_variance_is_told_where_answers_are_compared_with_their_group(words, told):
+    """The rule of health that reads it is silent elsewhere: such groups carry weight there."""
+    assert (
+        step_metrics(step(changed(compose(words), run_dir="x", max_new_tokens=BUDGET), update()))[
+            "zero_variance_fraction"
+        ]
+        == told
+    )
