@@ -148,7 +148,9 @@ def resolve(composed: DictConfig, settings: DictConfig) -> RunConfig:
             ours[group] = node
         for key in covered(parse(typed_texts(settings))):
             OmegaConf.update(ours, key, None)
+        ours["hydra"] = {"runtime": {"choices": settings.runtime.choices}}  # for grpo.chosen
         values: Any = OmegaConf.to_container(ours, resolve=True, throw_on_missing=True)
+        del values["hydra"]
     except OmegaConfBaseException as error:
         raise explain(error) from None
     for key in names.UNNAMED:
@@ -189,7 +191,14 @@ def _run_folder(*, _root_: DictConfig) -> str:
 OmegaConf.register_new_resolver("grpo.run_folder", _run_folder, replace=True)
 OmegaConf.register_new_resolver("grpo.sweep_subfolder", lambda *, _root_: own_label(_root_.hydra), replace=True)
 # A key that follows another in a preset: ${grpo.by:${advantage.scale},{group_std:sequence_mean,none:constant}}
-OmegaConf.register_new_resolver("grpo.by", lambda value, table: table[value], replace=True)
+# "other" stands for what the table does not name
+OmegaConf.register_new_resolver(
+    "grpo.by", lambda value, table: table[value if value in table or "other" not in table else "other"], replace=True
+)
+# The choice of a group, such as the method's name: ${grpo.chosen:method}
+OmegaConf.register_new_resolver(
+    "grpo.chosen", lambda group, *, _root_: _root_.hydra.runtime.choices[group], replace=True
+)
 
 
 def _share(answers: int, *, _root_: DictConfig) -> int:
