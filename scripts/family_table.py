@@ -1,4 +1,4 @@
-"""What `experiment=family` came to: each method's figures with their intervals over seeds, and the pre-stated questions.
+"""What `experiment=family` came to: figures of each method with their intervals over seeds, and pre-stated questions.
 
     python scripts/family_table.py outputs/sweeps/family
     python scripts/family_table.py outputs/sweeps/family_tune --rates      the best rate of each method, as YAML takes it
@@ -83,8 +83,19 @@ def rates(found: dict[str, list[Run]]) -> Iterator[str]:
 
 
 def table(found: dict[str, list[Run]]) -> Iterator[str]:
-    yield "| method | rate | seeds | sampled | pass@4 | greedy | tokens of right | of wrong | thousand tokens to 80 % | seconds |"
-    yield "|---|---|---|---|---|---|---|---|---|---|"
+    heads = (
+        "method",
+        "rate",
+        "seeds",
+        "sampled",
+        "pass@4",
+        "greedy",
+        "tokens of right",
+        "of wrong",
+        "thousand tokens to 80 %",
+    )
+    yield "| " + " | ".join((*heads, "seconds")) + " |"
+    yield "|---" * 10 + "|"
     for method in (name for name in ORDER if name in found):
         some = found[method]
 
