@@ -1,7 +1,7 @@
 """What `experiment=family` came to: figures of each method with their intervals over seeds, and pre-stated questions.
 
     python scripts/family_table.py outputs/sweeps/family
-    python scripts/family_table.py outputs/sweeps/family_tune --rates      the best rate of each method, as YAML takes it
+    python scripts/family_table.py outputs/sweeps/family_tune --rates      the best rate of each, as YAML takes it
 
 Intervals are Student's over seeds, 95 %; differences are paired by seed. Lines of Markdown.
 """
