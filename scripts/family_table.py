@@ -20,8 +20,8 @@ import yaml
 from scipy import stats
 
 ORDER = (
-    "sft", "rft", "online_rft", "dpo", "online_dpo", "reinforce_baseline", "rloo", "ppo", "grpo", "grpo_process", "dr_grpo",
-    "maxrl",
+    "sft", "rft", "online_rft", "dpo", "online_dpo", "reinforce_baseline", "rloo", "ppo", "grpo", "grpo_process",
+    "dr_grpo", "maxrl",
 )  # fmt: skip
 QUESTIONS = (
     ("online_rft", "rft"),
