@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 
 import pytest
+from rich.console import Console
 from safetensors.torch import load_file, save_file
 
 from grpo_runner import checks, compose
 from grpo_runner.errors import InputError
+from grpo_runner.lessons import explain
+from grpo_runner.tracking.texts import read_texts
 from grpo_runner.train import run
 from grpo_runner.train.checkpoint import _hash
 
@@ -93,3 +97,17 @@ def test_keys_that_do_not_go_together(overrides, told):
 def test_keys_that_go_together():
     for overrides in ([], ["critic=own_model", "lora=off"], ["critic.clip=null"], ["group_size=1"], ["beta=no_kl"]):
         checks.check(compose(["method=ppo", *overrides]))
+
+
+def test_explain_shows_what_each_token_got(tmp_path):
+    """Means over an answer where its tokens were credited differently, and a note that says so."""
+    folder = tmp_path / "run"
+    go(folder, "steps=2", "tracking.completions_every=1")
+    screen = Console(record=True, width=120, file=io.StringIO())
+    explain([str(folder), "--step", "1", "--html", str(tmp_path / "page.html")], screen)
+    text = screen.export_text()
+    assert "advantage.credit=gae: what tokens got is not of their answer's reward alone" in text
+    rows = [row for row in read_texts(folder, 1, lambda row: row) if row["coefficient"]]
+    assert any(len(set(row["coefficient"])) > 1 for row in rows)
+    page = (tmp_path / "page.html").read_text()
+    assert f"coefficient {rows[0]['coefficient'][0]:+.4g}" in page
