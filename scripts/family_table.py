@@ -37,9 +37,9 @@ class Run:
     """One run's figures. The last evaluation; wrong answers' length and tokens to the goal from all of them."""
 
     def __init__(self, folder: Path) -> None:
-        overrides = dict(part.split("=", 1) for part in folder.name.split(",") if "=" in part)
         config = yaml.safe_load((folder / "config.yaml").read_text())
-        self.method, self.seed, self.rate = overrides["method"], config["seed"], config["optim"]["lr"]
+        self.method = folder.name.partition(",")[0].removeprefix("method=")
+        self.seed, self.rate = config["seed"], config["optim"]["lr"]
         self.evals = [json.loads(line) for line in (folder / "evals.jsonl").read_text().splitlines()]
         self.steps = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
         self.seconds = sum(row["time/step_s"] for row in self.steps)
