@@ -50,6 +50,10 @@ class Run:
     def last(self, key: str) -> float:
         return float(self.evals[-1][key])
 
+    def half_way(self) -> float:
+        """Sampled accuracy at the evaluation in the middle."""
+        return float(self.evals[len(self.evals) // 2]["sampled/accuracy"])
+
 
 def runs_of(folder: Path) -> list[Run]:
     return [Run(path) for path in sorted(folder.iterdir()) if (path / "DONE").exists()]
@@ -87,6 +91,7 @@ def table(found: dict[str, list[Run]]) -> Iterator[str]:
         "method",
         "rate",
         "seeds",
+        "half-way",
         "sampled",
         "pass@4",
         "greedy",
@@ -95,7 +100,7 @@ def table(found: dict[str, list[Run]]) -> Iterator[str]:
         "thousand tokens to 80 %",
     )
     yield "| " + " | ".join((*heads, "seconds")) + " |"
-    yield "|---" * 10 + "|"
+    yield "|---" * 11 + "|"
     for method in (name for name in ORDER if name in found):
         some = found[method]
 
@@ -107,16 +112,16 @@ def table(found: dict[str, list[Run]]) -> Iterator[str]:
             f" ({len(goals)} of {len(some)})" if len(goals) < len(some) else ""
         )
         cells: list[Any] = [
-            method, f"{some[0].rate:g}", len(some), of("sampled/accuracy"), of("sampled/pass@4"), of("greedy/accuracy"),
+            method, f"{some[0].rate:g}", len(some), interval([run.half_way() for run in some], 100), of("sampled/accuracy"), of("sampled/pass@4"), of("greedy/accuracy"),
             of("sampled/length_right", 1), of("sampled/length_wrong", 1), goal, interval([run.seconds for run in some]),
         ]  # fmt: skip
         yield "| " + " | ".join(map(str, cells)) + " |"
 
 
 def answers(found: dict[str, list[Run]]) -> Iterator[str]:
-    """The pre-stated questions: differences of sampled accuracy at the end, paired by seed, in points."""
-    yield "| difference | points of sampled accuracy | of pass@4 |"
-    yield "|---|---|---|"
+    """The pre-stated questions: differences of sampled accuracy half-way and at the end, paired by seed, in points."""
+    yield "| difference | sampled, half-way | sampled, at the end | pass@4, at the end |"
+    yield "|---|---|---|---|"
     for one, other in QUESTIONS:
         pair = [{run.seed: run for run in found.get(name, [])} for name in (one, other)]
         seeds = sorted(set(pair[0]) & set(pair[1]))
@@ -126,7 +131,8 @@ def answers(found: dict[str, list[Run]]) -> Iterator[str]:
             interval([pair[0][seed].last(key) - pair[1][seed].last(key) for seed in seeds], 100)
             for key in ("sampled/accuracy", "sampled/pass@4")
         ]
-        yield f"| {one} - {other} | {cells[0]} | {cells[1]} |"
+        half = interval([pair[0][seed].half_way() - pair[1][seed].half_way() for seed in seeds], 100)
+        yield f"| {one} - {other} | {half} | {cells[0]} | {cells[1]} |"
 
 
 def main() -> None:
