@@ -112,8 +112,9 @@ def table(found: dict[str, list[Run]]) -> Iterator[str]:
             f" ({len(goals)} of {len(some)})" if len(goals) < len(some) else ""
         )
         cells: list[Any] = [
-            method, f"{some[0].rate:g}", len(some), interval([run.half_way() for run in some], 100), of("sampled/accuracy"), of("sampled/pass@4"), of("greedy/accuracy"),
-            of("sampled/length_right", 1), of("sampled/length_wrong", 1), goal, interval([run.seconds for run in some]),
+            method, f"{some[0].rate:g}", len(some), interval([run.half_way() for run in some], 100),
+            of("sampled/accuracy"), of("sampled/pass@4"), of("greedy/accuracy"), of("sampled/length_right", 1),
+            of("sampled/length_wrong", 1), goal, interval([run.seconds for run in some]),
         ]  # fmt: skip
         yield "| " + " | ".join(map(str, cells)) + " |"
 
