@@ -26,7 +26,7 @@ def no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("the hub was asked")
 
     monkeypatch.setattr("grpo_runner.data.table._hub", asked)
-    monkeypatch.setattr("grpo_runner.policy.models._load", asked)
+    monkeypatch.setattr("grpo_runner.policy.models.from_pretrained", asked)
 
 
 def questions(path: Path) -> Path:

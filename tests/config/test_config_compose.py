@@ -14,7 +14,8 @@ from hydra.core.global_hydra import GlobalHydra
 
 import grpo_runner
 from grpo_runner import config as configs
-from grpo_runner.config import compose, compose_sweep, composing, names
+from grpo_runner import files
+from grpo_runner.config import compose, compose_sweep, names
 from grpo_runner.config.overrides import translate
 from grpo_runner.errors import InputError
 from grpo_runner.validate import LATER, load, to_yaml
@@ -255,7 +256,7 @@ def test_a_bad_config_yaml_names_the_file(here: Path, text: str, needle: str) ->
 
 def test_find_prefers_the_packages_own_conf(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = here / "site-packages/grpo_runner"
-    monkeypatch.setattr(composing, "__file__", str(package / "config" / "composing.py"))
+    monkeypatch.setattr(files, "__file__", str(package / "files.py"))
     with pytest.raises(InputError, match="install"):
         configs.find()
     for folder in (package.parent / "conf", package / "conf"):

@@ -24,7 +24,7 @@ def median(rewards_QG):
     """(Q, 1) median of the group; NaN marks an excluded answer."""
     return rewards_QG.nanmedian(dim=1, keepdim=True).values
 '''
-YAML = "# Reward minus the group's median\nbaseline: variants:median\nscale: none\nddof: 0\neps: 0.0\n"
+YAML = "# Reward minus the group's median\ncredit: outcome\nbaseline: variants:median\nscale: none\nddof: 0\neps: 0.0\n"
 SMALL = ["debug=cpu_smoke", "tracking=off", "data.train_size=16", "data.eval_size=8", "tracking.completions_every=1"]
 
 

@@ -335,7 +335,7 @@ def test_pb026_the_constant_is_the_completions_budget_without_the_prompt(monkeyp
         monkeypatch.setattr(ahead, "collect", lambda run, step, made=made: (made, torch.eye(2, 4)))
         monkeypatch.setattr(loop, "token_weights", caught)
         with pytest.raises(Reached) as reached:
-            loop.train(types.SimpleNamespace(config=config, trainer=trainer, sampler={}), 0, lambda: False)
+            loop.train(types.SimpleNamespace(config=config, trainer=trainer, sampler={}, rounds=None), 0, lambda: False)
         assert reached.value.args == ("constant", budget)
     # prompts of other lengths leave the weights alone: the mask is of completions
     short, long = Batch.of(random_groups(2, 4)), random_groups(2, 4)

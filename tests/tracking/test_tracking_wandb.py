@@ -134,7 +134,9 @@ def test_PB092_the_offline_file_holds_all_steps_the_table_the_picture_and_the_co
         ],
     )
     assert found.run.project == "grpo_runner_tests"
-    assert found.config["advantage"] == {"baseline": "group_mean", "scale": "group_std", "ddof": 0, "eps": 0}
+    assert found.config["advantage"] == {
+        "credit": "outcome", "baseline": "group_mean", "scale": "group_std", "ddof": 0, "eps": 0,
+    }  # fmt: skip
     assert found.config["seed"] == 0
     assert "run_dir" not in found.config
     if len(socket.gethostname()) > 6:  # a short one turns up in random ids by chance
