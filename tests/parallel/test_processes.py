@@ -229,7 +229,7 @@ def test_what_ends_one_process_ends_both_alike(what, code, words, start, tmp_pat
 
 
 def test_a_fault_in_one_process_is_told_there_and_ends_both(start, tmp_path):
-    broken = "import grpo_runner.train.loop as loop, os\nif os.environ['RANK'] == '1': loop.advantages = None\n"
+    broken = "import grpo_runner.train.loop as loop, os\nif os.environ['RANK'] == '1': loop.token_weights = None\n"
     codes, said = start(tmp_path / "run", 2, first=broken)
     assert codes == [1, 1]
     assert "Process 1 failed: TypeError" in said[0] and "Traceback" not in said[0]
