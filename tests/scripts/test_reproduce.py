@@ -221,7 +221,9 @@ def test_the_debug_form_asks_the_scripts_sets_in_the_scripts_way() -> None:
     ("name", "what", "sets"),
     [
         ("verl_gsm8k_lora_0_5b", "greedy accuracy", {"gsm8k"}),
-        ("deepscaler_24k", "avg@2", {"aime24", "math500", "minerva", "olympiad_bench"}),
+        pytest.param(
+            *("deepscaler_24k", "avg@2", {"aime24", "math500", "minerva", "olympiad_bench"}), marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_debug_chain_goes_from_plan_to_comparison(tmp_path: Path, name: str, what: str, sets: set[str]) -> None:
