@@ -164,14 +164,15 @@ _TOKENS = [
 ]
 SOUP = st.lists(st.sampled_from([*_TOKENS, " ", "\n", "The answer is "]), max_size=14).map("".join)
 APART = re.compile(r"boxed|fbox|think>|<!--|-->")  # what the extraction reads besides the last box
-# Without a lone "not" or "or": it is not [7], and [7] or 8, are another offer than [7]
+# Without a lone "not" or "or": it is not [7], and [7] or 8, are another offer than [7]. Arbitrary text may draw them too
+HEDGES = re.compile(r"n['\u2019]t\b|\b(not|or|nor|either|neither|never|no|cannot|and)\b", re.IGNORECASE)
 _WORDS = (
     "we have", "so", "42", "$x^2 = 4$", "(1, 2)", r"50\%", r"\frac{1}{2}", "let $n$ be", "the answer is 7.", "Answer: 3", "{",
     "}", "#### 9", "\n\n", "because", r"$$\int_0^1 x\,dx$$", "A)", "hence", r"\[y = 3x + 1\]", "<answer>5</answer>",
     "1,000 cm", "!", "**bold**", "`code`", r"\begin{align}", "\\", "$", "maybe",
 )  # fmt: skip
 PROSE = st.one_of(st.lists(st.sampled_from(_WORDS), max_size=12).map(" ".join), TEXT).filter(
-    lambda text: not APART.search(text)
+    lambda text: not APART.search(text) and not HEDGES.search(text)
 )
 # Between an earlier box and the last one: a step or a correction, with no word that offers both
 BRIDGES = pick(
