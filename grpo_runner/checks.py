@@ -225,7 +225,7 @@ _FAULTS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _ddof,
     _eps,
     _dual,
-    *sample_checks.FINDERS,
+    *sample_checks.FAULTS,
     pair_checks.faults,
     critic_checks.faults,
     _divisor,

@@ -68,4 +68,4 @@ def solutions(config: RunConfig) -> Iterator[str]:
         yield "samples=solutions with data.kind=countdown, which makes none. Allowed: data=arithmetic, or a table."
 
 
-FINDERS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (samples, no_clip, solutions)
+FAULTS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (samples, no_clip, solutions)

@@ -1,4 +1,4 @@
-"""RunConfig: the one typed object that a run is. Frozen dataclasses, validated by pydantic; no Hydra, no torch.
+"""RunConfig: the one typed object that a run is, all of it here. Frozen dataclasses by pydantic; no Hydra, no torch.
 
 Fields carry type and range only. Their meaning, unit and the papers' values stand once, as comments above each key of
 `conf/`, where users read them. Types are strict (a bool is no int, "3" is no 3) and nothing may be NaN or infinite.

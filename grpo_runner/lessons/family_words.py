@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputError, nearest
-from .words import flags_of, html_place, step_number
+from .flags import flags_of, html_place, step_number
 
 FLAGS = ("--step", "--question", "--html")
 

@@ -22,9 +22,9 @@ from ..algorithm import explained_variance, value_loss
 from ..schema import RunConfig
 from .batch import Batch
 from .models import trainable
-from .optimizer import NotFinite, Stepper
+from .optimizer import NotFinite, Stepper, non_finite
 from .scorer import differentiated
-from .update import Trainer, non_finite
+from .update import Trainer
 from .values import head_values, hidden_size
 
 

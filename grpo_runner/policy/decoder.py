@@ -66,7 +66,7 @@ class Decoder:
     def __init__(self, model: Any) -> None:
         if reason := unsupported(model):
             raise ValueError(reason)
-        causal = _causal(model)
+        causal = causal_of(model)
         self.body, self.head, self.config = causal.model, causal.lm_head, causal.config
         config = self.config
         width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -111,7 +111,7 @@ class Decoder:
 
 def unsupported(model: Any) -> str | None:
     """Why our own forward passes cannot stand in for this model's, in a few words; None where they can."""
-    causal = _causal(model)
+    causal = causal_of(model)
     config = causal.config
     if getattr(config, "model_type", None) not in FAMILIES:
         return f"its type is {getattr(config, 'model_type', None)}"
@@ -150,7 +150,8 @@ def _odd_adapter(causal: Any) -> str | None:
     return None
 
 
-def _causal(model: Any) -> Any:
+def causal_of(model: Any) -> Any:
+    """The causal LM of transformers, behind a PEFT wrapper or not."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 

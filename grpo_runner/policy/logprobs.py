@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -36,12 +38,19 @@ def _of_tokens(logits_BTV: Tensor, padded: Padded) -> Tensor:
 def _logits(model: nn.Module, padded: Padded, temperature: float) -> Tensor:
     """(B, T, V) logits that predict the completion's tokens, over the temperature."""
     width_T = padded.completion_mask.shape[1]
-    keywords = forward_keywords(model)
-    inputs = {"input_ids": padded.input_ids, "attention_mask": padded.attention_mask, "use_cache": False}
-    if "position_ids" in keywords:
-        inputs["position_ids"] = padded.position_ids
-    if "logits_to_keep" in keywords:
+    inputs = inputs_of(model, padded)
+    if "logits_to_keep" in forward_keywords(model):
         inputs["logits_to_keep"] = width_T + 1
     # the logits at position t predict token t + 1; the last position predicts a token that was not sampled
     logits_BTV = model(**inputs).logits[:, -(width_T + 1) : -1]
     return logits_BTV.to(torch.promote_types(logits_BTV.dtype, torch.float32)) / temperature
+
+
+def inputs_of(model: nn.Module, padded: Padded) -> dict[str, Any]:
+    """What a model's forward takes of a micro-batch; positions where it takes any."""
+    inputs: dict[str, Any] = {
+        "input_ids": padded.input_ids,
+        "attention_mask": padded.attention_mask,
+        "use_cache": False,
+    }
+    return inputs | ({"position_ids": padded.position_ids} if "position_ids" in forward_keywords(model) else {})

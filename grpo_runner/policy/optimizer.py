@@ -7,7 +7,9 @@ import math
 import torch
 from torch import Tensor, nn
 
+from ..errors import NonFiniteError
 from ..schema import OptimConfig
+from .batch import Batch
 
 
 def learning_rate(config: OptimConfig, update: int, total: int) -> float:
@@ -80,3 +82,13 @@ class Stepper:
             # plain AdamW keeps its step counter on the CPU, the fused one beside the parameter
             stays = slot == "step" and not self.config.fused
             self.adamw.state[parameter][slot] = value if stays else value.to(parameter.device)
+
+
+def non_finite(what: str, batch: Batch, rows: Tensor, step: int) -> NonFiniteError:
+    """The error that ends a run, with the questions of these rows."""
+    names = sorted({batch.question_ids[row] for row in rows.tolist()})
+    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    return NonFiniteError(
+        f"step {step}: the {what} is not finite.\nQuestions: {shown}.\n"
+        "The last good checkpoint is kept. A lower optim.lr or optim.max_grad_norm often helps."
+    )

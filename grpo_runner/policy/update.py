@@ -13,14 +13,13 @@ from torch import Tensor, nn
 
 from .. import rng
 from ..algorithm import reward_penalty
-from ..errors import NonFiniteError
 from ..parallel import Ranks
 from ..schema import RunConfig
 from .batch import Batch
 from .budget import MicrobatchBudget
 from .loss import Given, loss_of
 from .models import trainable
-from .optimizer import NotFinite, Stepper
+from .optimizer import NotFinite, Stepper, non_finite
 from .reference import Reference
 from .scorer import Scorer, differentiated
 from .tally import Tally, TokenRecord
@@ -292,13 +291,3 @@ class Trainer:
     def load_state(self, tensors: dict[str, Tensor]) -> None:
         """Inverse of `state`."""
         self.stepper.load_state(tensors)
-
-
-def non_finite(what: str, batch: Batch, rows: Tensor, step: int) -> NonFiniteError:
-    """The error that ends a run, with the questions of these rows."""
-    names = sorted({batch.question_ids[row] for row in rows.tolist()})
-    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-    return NonFiniteError(
-        f"step {step}: the {what} is not finite.\nQuestions: {shown}.\n"
-        "The last good checkpoint is kept. A lower optim.lr or optim.max_grad_norm often helps."
-    )

@@ -8,13 +8,14 @@ from torch import Tensor, nn
 
 from . import packed
 from .batch import Batch
-from .models import forward_keywords
+from .decoder import causal_of
+from .logprobs import inputs_of
 from .scorer import Scorer
 
 
 def hidden_size(model: Any) -> int:
     """Width of the last hidden states."""
-    return int(_causal(model).get_output_embeddings().weight.shape[1])
+    return int(causal_of(model).get_output_embeddings().weight.shape[1])
 
 
 def head_values(score: Scorer, head: nn.Linear, batch: Batch, piece: Tensor) -> Tensor:
@@ -23,11 +24,10 @@ def head_values(score: Scorer, head: nn.Linear, batch: Batch, piece: Tensor) -> 
         return packed.packed_values(score.decoder, packed.pack(batch, piece, score.device), head)
     padded = batch.pad(piece, score.pad_id, score.device)
     width_T = padded.completion_mask.shape[1]
-    inputs = {"input_ids": padded.input_ids, "attention_mask": padded.attention_mask, "use_cache": False}
-    if "position_ids" in forward_keywords(score.model):
-        inputs["position_ids"] = padded.position_ids
     # the state at position t predicts token t + 1, as in logprobs.py
-    hidden_BTH = _causal(score.model).base_model(**inputs).last_hidden_state[:, -(width_T + 1) : -1]
+    hidden_BTH = (
+        causal_of(score.model).base_model(**inputs_of(score.model, padded)).last_hidden_state[:, -(width_T + 1) : -1]
+    )
     values_BT: Tensor = head(hidden_BTH.to(head.weight.dtype)).squeeze(2)
     return values_BT.masked_fill(~padded.completion_mask, 0.0)
 

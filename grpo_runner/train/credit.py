@@ -59,10 +59,8 @@ class Credited(NamedTuple):
 
 def outcome(run: Parts, given: Given) -> Credited:
     """Every token has its answer's advantage (DeepSeekMath 4.1.2)."""
-    advantage, rewards_QG, penalty_N = run.config.advantage, given.rewards_QG, None
-    if given.penalty_NT is not None:
-        penalty_N = given.penalty_NT.sum(dim=1)
-        rewards_QG = rewards_QG - run.config.beta.value * penalty_N.view_as(rewards_QG)
+    advantage = run.config.advantage
+    rewards_QG, penalty_N = _after_kl(given, run.config.beta.value)
     made_QG = advantages(rewards_QG, advantage.baseline, advantage.scale, advantage.ddof, advantage.eps)
     return Credited(made_QG.view(-1, 1), rewards_QG, penalty_N, {})
 
@@ -79,16 +77,12 @@ def process(run: Parts, given: Given) -> Credited:
 
 def by_critic(run: Parts, given: Given) -> Credited:
     """Every token has the rewards that follow it less what the critic expected, by GAE (DeepSeekMath eq. 15 to 18)."""
-    critic, rewards_QG, penalty_N, penalty_NT = run.critic, given.rewards_QG, None, given.penalty_NT
+    critic, beta = run.critic, run.config.beta.value
     assert critic is not None and critic.config.gamma is not None and critic.config.lam is not None
-    if penalty_NT is not None:
-        penalty_N = penalty_NT.sum(dim=1)
-    earned_NT = token_rewards(rewards_QG.flatten(), penalty_NT, given.mask_NT, run.config.beta.value)
+    earned_NT = token_rewards(given.rewards_QG.flatten(), given.penalty_NT, given.mask_NT, beta)
     values_NT = critic.values(given.batch, given.mask_NT.any(dim=1).nonzero().squeeze(1))
     made_NT, returns_NT = gae(earned_NT, values_NT, given.mask_NT, critic.config.gamma, critic.config.lam)
-    if penalty_N is not None:
-        rewards_QG = rewards_QG - run.config.beta.value * penalty_N.view_as(rewards_QG)
-    return Credited(made_NT, rewards_QG, penalty_N, {}, Expected(values_NT, returns_NT))
+    return Credited(made_NT, *_after_kl(given, beta), {}, Expected(values_NT, returns_NT))
 
 
 def pairs(run: Parts, given: Given) -> Credited:
@@ -125,6 +119,14 @@ CREDITS: dict[str, Callable[[Parts, Given], Credited]] = {
     "gae": by_critic,
     "pairs": pairs,
 }
+
+
+def _after_kl(given: Given, beta: float) -> tuple[Tensor, Tensor | None]:
+    """(rewards_QG with β times the KL of each answer taken off, penalty_N); without a KL in the reward, as they are."""
+    if given.penalty_NT is None:
+        return given.rewards_QG, None
+    penalty_N = given.penalty_NT.sum(dim=1)
+    return given.rewards_QG - beta * penalty_N.view_as(given.rewards_QG), penalty_N
 
 
 def fit_critic(run: Parts, given: Given, credited: Credited, minibatches: Sequence[Tensor]) -> dict[str, float | None]:

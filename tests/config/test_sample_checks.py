@@ -8,8 +8,8 @@ from grpo_runner import advice, checks
 from grpo_runner.config import compose
 from grpo_runner.errors import InputError
 from grpo_runner.method import method_name
+from grpo_runner.planning.formula import coefficient, formula, symbols
 from grpo_runner.planning.happens import happens
-from grpo_runner.planning.what import coefficient, formula, symbols
 
 RFT_ALL = ["method=rft", "samples.keep=all", "samples.per_question=null"]
 

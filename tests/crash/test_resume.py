@@ -119,13 +119,7 @@ def test_a_reference_that_moves_refills_and_the_probe_survive_a_kill(tmp_path):
     """Killed after the reference was renewed at step 3 and before it would be at 6: it must come from the checkpoint."""
     finish(tmp_path / "whole", *MOVES)
     folder = tmp_path / "run"
-    process = start(folder, *MOVES)
-    while lines(folder / "metrics.jsonl") < 5 and process.poll() is None:
-        time.sleep(0.002)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    assert not (folder / "DONE").exists()
-    saved = sorted((folder / "checkpoints").glob("step_*"))[-1]
+    saved = killed(folder, 5, *MOVES)
     assert (saved / "reference.safetensors").exists()
     finish(folder, *MOVES)
     assert results(folder) == results(tmp_path / "whole")
@@ -140,13 +134,7 @@ def test_a_method_whose_reference_is_renewed_survives_a_kill(tmp_path, method):
     words = [f"method={method}", "beta.refresh_every=2", "beta.value=0.5", "steps=7"]
     finish(tmp_path / "whole", *words)
     folder = tmp_path / "run"
-    process = start(folder, *words)
-    while lines(folder / "metrics.jsonl") < 4 and process.poll() is None:
-        time.sleep(0.002)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    assert not (folder / "DONE").exists()
-    saved = sorted((folder / "checkpoints").glob("step_*"))[-1]
+    saved = killed(folder, 4, *words)
     reference = load_file(saved / "reference.safetensors")
     policy = load_file(saved / "adapter.safetensors")
     assert any(not reference[name].equal(policy[name]) for name in policy)
@@ -155,6 +143,17 @@ def test_a_method_whose_reference_is_renewed_survives_a_kill(tmp_path, method):
     assert results(folder) == results(tmp_path / "whole")
     finish(tmp_path / "fixed", *words, "beta.refresh_every=0")  # negative control: without its rounds another run
     assert results(tmp_path / "fixed")["adapter"] != results(folder)["adapter"]
+
+
+def killed(folder: Path, rows: int, *words: str) -> Path:
+    """Start a run and kill it once it has logged so many steps; gives the newest checkpoint's folder."""
+    process = start(folder, *words)
+    while lines(folder / "metrics.jsonl") < rows and process.poll() is None:
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (folder / "DONE").exists()
+    return sorted((folder / "checkpoints").glob("step_*"))[-1]
 
 
 def lines(path: Path) -> int:

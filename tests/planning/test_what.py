@@ -8,7 +8,8 @@ from grpo_runner.config import compose
 from grpo_runner.facts import Fact
 from grpo_runner.planning import what as module
 from grpo_runner.planning.departs import conventions, departures
-from grpo_runner.planning.what import Typed, formula, halves, what
+from grpo_runner.planning.formula import formula
+from grpo_runner.planning.what import Typed, halves, what
 
 OAT = "experiment=dr_grpo_oat_zero_7b"
 FORMULAS = {
