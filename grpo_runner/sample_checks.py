@@ -10,7 +10,10 @@ from .schema import RunConfig
 def samples(config: RunConfig) -> Iterator[str]:
     samples, source = config.samples, config.samples.source
     if samples.per_question is not None and samples.keep == "all":
-        yield "samples.per_question changes nothing with samples.keep=all. Leave it out, or take samples.keep=right."
+        yield (
+            "samples.per_question changes nothing with samples.keep=all. Leave it out; it goes with keep=right "
+            "(method=rft) and keep=pairs (method=dpo)."
+        )
     yield from _right_alone(config)
     if source == "policy":
         return

@@ -39,7 +39,9 @@ def duration(seconds: float) -> str:
 def step_figures(metrics: Row) -> list[str]:
     """Reward, accuracy, lengths of right and wrong answers, tokens a second; `-` where there is no figure."""
     tokens, seconds = _number(metrics, "tokens/sampled"), _number(metrics, "time/step_s")
-    speed = tokens / seconds if tokens and seconds else None  # answers that were there before are not sampled
+    # answers that were made before the first step took none of a step's time
+    within = _number(metrics, "time/rollout_s") != 0
+    speed = tokens / seconds if tokens and seconds and within else None
     return [
         f"reward {_fixed(_number(metrics, 'reward/mean'), 3)}",
         f"accuracy {_share(_number(metrics, 'accuracy'))}",

@@ -286,3 +286,10 @@ def test_an_alert_is_one_line_and_one_of_an_earlier_start_none(make_config):
     terminal.alert(2, "grader", "late")
     terminal.alert(3, "truncation", "half of [them]")
     assert screen.file.getvalue() == "health, truncation at step 3: half of [them]\n"
+
+
+def test_answers_that_were_there_before_are_no_tokens_a_second():
+    """Of the base's answers, counted once, none was sampled within a step."""
+    row = {"tokens/sampled": 112_000, "time/step_s": 0.5}
+    assert report.step_figures({**row, "time/rollout_s": 0.25})[-1] == "224,000 tokens/s"
+    assert report.step_figures({**row, "time/rollout_s": 0.0})[-1] == "- tokens/s"
