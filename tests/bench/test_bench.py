@@ -170,6 +170,7 @@ def test_prompts_differ_from_their_first_characters_on():
         assert {len(text) for text in texts} == {case.characters} and len({text[:2] for text in texts}) == len(texts)
 
 
+@pytest.mark.slow
 def test_a_run_of_ours_does_the_whole_work(tmp_path):
     """A tiny run from end to end: every row has its tokens, for the model cannot end an answer."""
     data = write_questions(tmp_path, prompts(2, 12))

@@ -255,7 +255,15 @@ def arms(name: str) -> list[RunConfig]:
     return list(found.values())
 
 
-@pytest.mark.parametrize("name", [name for name in BOTH if name != "family"])  # its methods are run one by one
+@pytest.mark.parametrize(
+    "name",
+    [
+        # a twin with an adapter differs from its full run in what every other preset has
+        pytest.param(name, marks=pytest.mark.slow if name.endswith("_lora") else ())
+        for name in BOTH
+        if name != "family"  # its methods are run one by one
+    ],
+)
 def test_two_steps_on_the_embedded_model(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(charts, "draw", lambda *table, **rows: {})  # four fifths of the time, and tests of their own
     for index, config in enumerate(arms(name)):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -37,17 +35,11 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def command(folder: Path, *words: str) -> subprocess.CompletedProcess:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, "-m", "grpo_runner", *words], cwd=folder, env=environment, capture_output=True, text=True
-    )
-
-
 def test_a_new_baseline_runs_from_its_method_line_to_its_picture_and_is_explained(here):
-    made = command(here, "--config-dir", "my_conf", "advantage=median", *SMALL, "hydra.run.dir=run")
-    assert made.returncode == 0, made.stdout + made.stderr
-    assert "baseline variants:median and scale none" in made.stdout
+    made = Program("--config-dir", "my_conf", "advantage=median", *SMALL, "hydra.run.dir=run", folder=here)
+    printed = made.communicate()[0]
+    assert made.returncode == 0, printed
+    assert "baseline variants:median and scale none" in printed
     assert {"DONE", "weights.png", "charts.html", "adapter"} <= {file.name for file in (here / "run").iterdir()}
     rows = [json.loads(line) for line in (here / "run" / "metrics.jsonl").read_text().splitlines()]
     assert len(rows) == 2

@@ -115,6 +115,7 @@ def test_killed_and_typed_again_equals_uninterrupted(uninterrupted, tmp_path, pl
 MOVES = ["beta=0.5", "beta.refresh_every=3", "rollout.dynamic_sampling=2", "tracking.probe_every=2", "steps=8"]
 
 
+@pytest.mark.slow
 def test_a_reference_that_moves_refills_and_the_probe_survive_a_kill(tmp_path):
     """Killed after the reference was renewed at step 3 and before it would be at 6: it must come from the checkpoint."""
     finish(tmp_path / "whole", *MOVES)
@@ -161,8 +162,8 @@ def lines(path: Path) -> int:
 
 
 def test_ctrl_c_saves_says_how_to_go_on_and_exits_130(tmp_path):
-    folder, longer = tmp_path / "run", ("steps=60", "evaluation.every=0")
-    process = program(folder, *longer)
+    folder, longer = tmp_path / "run", ("steps=25", "evaluation.every=0")
+    process = start(folder, *longer)
     while lines(folder / "metrics.jsonl") < 1:
         assert process.poll() is None
         time.sleep(0.002)
@@ -173,7 +174,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_exits_130(tmp_path):
     made = lines(folder / "metrics.jsonl")
     assert (folder / "checkpoints" / f"step_{made:06d}").exists()  # the step that was being made is not lost
     assert f"going on from step {made}" in finish(folder, *longer)
-    assert [row["step"] for row in without_times(folder / "metrics.jsonl")] == list(range(60))
+    assert [row["step"] for row in without_times(folder / "metrics.jsonl")] == list(range(25))
 
 
 def test_a_finished_run_typed_again_does_nothing(tmp_path):

@@ -4,11 +4,14 @@ import os
 import signal
 import time
 
+import pytest
+
 from tests.crash.test_resume import finish, lines, results, start
 
 DPO = ["method=dpo", "group_size=4", "optim.lr=0.003", "steps=6"]
 
 
+@pytest.mark.slow
 def test_dpo_killed_and_typed_again_equals_uninterrupted(tmp_path):
     finish(tmp_path / "whole", *DPO)
     folder = tmp_path / "run"

@@ -132,7 +132,7 @@ def test_torchrun_with_two_processes_computes_what_one_does(reference, tmp_path)
     assert names[0] == {name for name in names[1] if not name.endswith((".png", ".html"))}
 
 
-@pytest.mark.parametrize("variant", [name for name in VARIANTS if name != "lora"])
+@pytest.mark.parametrize("variant", ["full", "split", pytest.param("penalty", marks=pytest.mark.slow)])
 def test_two_processes_compute_what_one_does(variant, start, tmp_path):
     codes, said = start(tmp_path / "two", 2, *VARIANTS[variant])
     assert codes == [0, 0], said
@@ -255,6 +255,7 @@ def test_what_differs_between_processes_and_sweeps_are_refused(start, tmp_path):
 CUT = ["steps=24", "max_new_tokens=3", "questions_per_step=2", "group_size=2", "evaluation.every=0"]
 
 
+@pytest.mark.slow
 def test_a_health_rule_is_told_by_the_first_and_ends_both(start, tmp_path):
     words = [*CUT, "tracking.completions_every=0", "health.stop_on=[truncation]"]
     for again in (False, True):  # typed again, it makes no step more

@@ -28,6 +28,12 @@ def cases():
     return [(kind, *others) for kind in algorithm.LOSS_NORMS for others in rest]
 
 
+def crossed(case) -> bool:
+    """Each norm as it is by default, and one norm with each of the others: the norm multiplies all the rest."""
+    kind, *others = case
+    return kind == next(iter(algorithm.LOSS_NORMS)) or others == ["token", None, None]
+
+
 EXTRAS = {
     "importance_token": {"rollout__importance": "token", "rollout__importance_cap": 1.2},
     "importance_sequence": {"rollout__importance": "sequence"},

@@ -5,7 +5,7 @@ import torch
 
 from grpo_runner import algorithm
 from tests.proof.draws import label
-from tests.proof.invariance import BUDGET, EXCLUDED, ROWS, SHARE, Gradients, cases, difference, variants
+from tests.proof.invariance import BUDGET, EXCLUDED, ROWS, SHARE, Gradients, cases, crossed, difference, variants
 
 BOUND = 1e-9
 
@@ -15,7 +15,9 @@ def gradients(request):
     return Gradients(packing=request.param)
 
 
-@pytest.mark.parametrize("case", cases(), ids=label)
+@pytest.mark.parametrize(
+    "case", [case if crossed(case) else pytest.param(case, marks=pytest.mark.slow) for case in cases()], ids=label
+)
 def test_the_gradient_stays(gradients, case):
     found = variants(gradients, case)
     assert {name: worst for name, worst in found.items() if worst > BOUND} == {}

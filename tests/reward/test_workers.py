@@ -351,6 +351,7 @@ def test_works_in_the_children_of_multiprocessing(method: str, tmp_path: Path) -
     assert done.stdout == "[True, True, True]\n", done.stderr
 
 
+@pytest.mark.slow
 def test_works_under_pytest_xdist(tmp_path: Path) -> None:
     (tmp_path / "test_graded.py").write_text(
         "import pytest\nfrom grpo_runner.reward import Grader\n"

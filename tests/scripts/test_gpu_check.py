@@ -38,12 +38,14 @@ def dry(tmp_path_factory) -> dict:
     return {"code": code, "json": made, "rows": {(row["part"], row["name"]): row for row in made["rows"]}}
 
 
+@pytest.mark.slow
 def test_the_dry_form_runs_every_part_and_all_of_it_is_right(dry):
     assert [row for row in dry["json"]["rows"] if row["ok"] is False] == [] and dry["code"] == 0
     assert {part for part, _ in dry["rows"]} == {part.name for part in gpu_check.PARTS}
     assert dry["json"]["dry"] and sum(row["ok"] is True for row in dry["json"]["rows"]) >= 20
 
 
+@pytest.mark.slow
 def test_what_a_cpu_cannot_show_is_not_judged(dry):
     peak = dry["rows"]["7B", "peak of the update, GB"]
     assert (peak["value"], peak["ok"], peak["bound"]) == (None, None, "≤ 80")

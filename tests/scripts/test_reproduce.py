@@ -217,13 +217,12 @@ def test_the_debug_form_asks_the_scripts_sets_in_the_scripts_way() -> None:
         debug.debug_words("rasbt_qwen3_0_6b", ["evaluation=math50"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "what", "sets"),
     [
         ("verl_gsm8k_lora_0_5b", "greedy accuracy", {"gsm8k"}),
-        pytest.param(
-            *("deepscaler_24k", "avg@2", {"aime24", "math500", "minerva", "olympiad_bench"}), marks=pytest.mark.slow
-        ),
+        ("deepscaler_24k", "avg@2", {"aime24", "math500", "minerva", "olympiad_bench"}),
     ],
 )
 def test_a_debug_chain_goes_from_plan_to_comparison(tmp_path: Path, name: str, what: str, sets: set[str]) -> None:

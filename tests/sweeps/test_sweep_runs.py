@@ -181,6 +181,7 @@ def test_the_value_is_that_of_the_window(whole: Path, tmp_path: Path) -> None:
         value("reward/maen", 10)
 
 
+@pytest.mark.slow
 def test_killed_and_typed_again_it_ends_with_the_same_files(whole: Path, tmp_path: Path) -> None:
     """Killed without a word, with its runs: and then in processes of their own what one process made before."""
     words = [*JOB, "advantage=grpo", "seed=0,1", "sweep_name=whole", "optim.lr=0.01", "hydra/launcher=gpus"]

@@ -385,6 +385,7 @@ def test_a_probe_of_nothing_and_one_of_other_objectives_can_be_drawn(fake):
 # --- all of them
 
 
+@pytest.mark.slow
 def test_all_pictures_and_the_page_of_a_job_are_quick_and_the_same_twice(make_config, fake):
     run, table = make_config(), job_table(fake, 250, questions=8)
     rows = [fake.probe(step) for step in range(0, 60, 3)]
