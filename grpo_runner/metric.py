@@ -66,7 +66,7 @@ def _of_training(config: RunConfig) -> Iterator[str]:
 
 def _of_evaluation(config: RunConfig) -> Iterator[str]:
     """Also of a mode that is off: the default metric is no misspelling there."""
-    passed = [f"pass@{config.evaluation.samples}"] if config.evaluation.samples > 1 else []
+    passed = [f"{of}@{config.evaluation.samples}" for of in ("pass", "maj")] if config.evaluation.samples > 1 else []
     for place in (EVAL, *(f"{EVAL}{name}/" for name in config.evaluation.sets)):
         yield from (f"{place}greedy/{figure}" for figure in _EVALUATED)
         yield from (f"{place}sampled/{figure}" for figure in (*_EVALUATED, *passed))

@@ -2,6 +2,7 @@
 
     python scripts/family_table.py outputs/sweeps/family
     python scripts/family_table.py outputs/sweeps/family_tune --rates      the best rate of each, as YAML takes it
+    python scripts/family_table.py outputs/sweeps/family_seconds --seconds     steps that take equally long, likewise
 
 Intervals are Student's over seeds, 95 %; differences are paired by seed. Lines of Markdown.
 """
@@ -40,15 +41,24 @@ class Run:
         config = yaml.safe_load((folder / "config.yaml").read_text())
         self.method = folder.name.partition(",")[0].removeprefix("method=")
         self.seed, self.rate = config["seed"], config["optim"]["lr"]
-        self.evals = [json.loads(line) for line in (folder / "evals.jsonl").read_text().splitlines()]
+        logged = folder / "evals.jsonl"
+        self.evals = [json.loads(line) for line in logged.read_text().splitlines()] if logged.exists() else []
         self.steps = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-        self.seconds = sum(row["time/step_s"] for row in self.steps)
+        # answers that are made before the first step take none of a step's time
+        first = self.steps[0]
+        made = first["time/rollout_s"] + first["time/reward_s"]
+        self.before = made if made > first["time/step_s"] else 0.0
+        self.seconds = self.before + sum(row["time/step_s"] for row in self.steps)
         tokens = np.cumsum([row["tokens/sampled"] for row in self.steps])
         reached = [row["step"] for row in self.evals if row["sampled/accuracy"] >= GOAL]
         self.to_goal = float(tokens[reached[0] - 1]) if reached and reached[0] else (0.0 if reached else None)
 
     def last(self, key: str) -> float:
         return float(self.evals[-1][key])
+
+    def take(self, part: int) -> float:
+        """Seconds before the first step (0), or of a step: the median (1)."""
+        return float(np.median([row["time/step_s"] for row in self.steps])) if part else self.before
 
     def half_way(self) -> float:
         """Sampled accuracy at the evaluation in the middle."""
@@ -84,6 +94,27 @@ def rates(found: dict[str, list[Run]]) -> Iterator[str]:
         best[method] = max(means, key=lambda rate: means[rate])
         yield f"| {method} | " + " | ".join(f"{100 * means[rate]:.1f}" for rate in sorted(means)) + " |"
     yield "{" + ",".join(f"{method}:{rate:g}" for method, rate in best.items()) + "}"
+
+
+def seconds(found: dict[str, list[Run]]) -> Iterator[str]:
+    """Seconds before the first step and of a step (medians over runs, and over their steps), and the steps that take as
+    long as GRPO's: even, and from 20 on whole quarters, for the evaluations; then those steps and quarters as YAML.
+    """
+    yield "| method | before the first step | a step | steps | come to |"
+    yield "|---" * 5 + "|"
+    took = {
+        name: [float(np.median([run.take(part) for run in some])) for part in (0, 1)] for name, some in found.items()
+    }
+    whole = took["grpo"][0] + len(found["grpo"][0].steps) * took["grpo"][1]
+    many: dict[str, int] = {}
+    for method in (name for name in ORDER if name in took):
+        before, step = took[method]
+        of = (whole - before) / step
+        many[method] = round(of / 4) * 4 if of >= 20 else max(2, round(of / 2) * 2)
+        yield f"| {method} | {before:.2f} | {step:.4f} | {many[method]} | {before + many[method] * step:.2f} |"
+    yield "{" + ",".join(f"{method}:{steps}" for method, steps in many.items()) + "}"
+    quarters = {method: steps // 4 if steps % 4 == 0 else steps // 2 for method, steps in many.items()}
+    yield "{" + ",".join(f"{method}:{steps}" for method, steps in quarters.items()) + "}"
 
 
 def table(found: dict[str, list[Run]]) -> Iterator[str]:
@@ -140,11 +171,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rates", action="store_true")
+    parser.add_argument("--seconds", action="store_true")
     arguments = parser.parse_args()
     found: dict[str, list[Run]] = defaultdict(list)
     for run in runs_of(arguments.folder):
         found[run.method].append(run)
-    for line in rates(found) if arguments.rates else [*table(found), "", *answers(found)]:
+    wanted = (
+        rates if arguments.rates else seconds if arguments.seconds else lambda runs: [*table(runs), "", *answers(runs)]
+    )
+    for line in wanted(found):
         print(line)
 
 

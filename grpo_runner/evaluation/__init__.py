@@ -1,6 +1,6 @@
 """Accuracy on held-out questions: greedy and sampled, named separately; estimators with intervals over questions."""
 
-from .estimators import Estimate, difference, estimate, majority_at_k, mean, mean_by_name, pass_at_k
+from .estimators import Estimate, difference, estimate, majority_at_k, mean, mean_by_name, pass_at_k, votes
 from .evaluate import Grade, Suite, answer, evaluate, modes
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "mean_by_name",
     "modes",
     "pass_at_k",
+    "votes",
 ]

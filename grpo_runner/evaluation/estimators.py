@@ -7,7 +7,8 @@ and size might have shown; it says nothing of another training run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb, sqrt
 
@@ -26,6 +27,17 @@ class Estimate:
 def pass_at_k(successes: int, samples: int, k: int) -> float:
     """Unbiased estimate of the chance that one of k answers is right (Chen et al. 2021): 1 - C(n-c, k) / C(n, k)."""
     return 1.0 - comb(samples - successes, k) / comb(samples, k)
+
+
+def votes(answers: Iterable[tuple[bool, str | None]]) -> tuple[int, list[int], int]:
+    """(right answers, how often each other answer was given, answers that give none), of (right, extracted text).
+
+    All right answers are one, however they are written; wrong ones are told apart by their extracted text.
+    """
+    given = list(answers)
+    right = sum(correct for correct, _ in given)
+    others = Counter(text.strip() for correct, text in given if not correct and text is not None)
+    return right, sorted(others.values()), len(given) - right - others.total()
 
 
 def majority_at_k(right: int, others: Sequence[int], silent: int, k: int) -> float:

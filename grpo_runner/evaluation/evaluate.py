@@ -9,7 +9,7 @@ from ..parallel import Ranks
 from ..rollout import Engine, Sampling, check_finite
 from ..schema import EvaluationConfig
 from ..types import Group, Question, Status, Verdict
-from .estimators import pass_at_k
+from .estimators import majority_at_k, pass_at_k, votes
 
 Grade = Callable[[Sequence[Group]], list[list[Verdict]]]
 Figures = dict[str, float | int | None]
@@ -66,10 +66,11 @@ def evaluate(
 ) -> tuple[Figures, list[dict[str, object]]]:
     """Metrics of the present policy, `greedy/…` and `sampled/…` over all questions of the suite; a row a question.
 
-    accuracy is the share of right answers (avg@n when sampled); pass@n is the unbiased estimator at k = n. A truncated
-    answer counts by its answer. With named suites each has its own figures, `NAME/greedy/…`, and `greedy/…` is the mean
-    over the suites, whatever their sizes; None where one of them has none. Each process answers its share of the
-    questions, and all have the metrics. Columns of the rows: `question_row`.
+    accuracy is the share of right answers (avg@n when sampled); pass@n is the unbiased estimator at k = n, maj@n the
+    share of questions whose most frequent answer is right (a tie counts by its share). A truncated answer counts by its
+    answer. With named suites each has its own figures, `NAME/greedy/…`, and `greedy/…` is the mean over the suites,
+    whatever their sizes; None where one of them has none. Each process answers its share of the questions, and all have
+    the metrics. Columns of the rows: `question_row`.
     """
     total = sum(len(suite.questions) for suite in suites)
     metrics: Figures = {"questions": total, "samples": config.samples}
@@ -128,7 +129,7 @@ def question_row(suite: Suite, place: int, by_mode: dict[str, Judged]) -> dict[s
 
 
 def summarise(groups: Sequence[Group], verdicts: Sequence[Sequence[Verdict]]) -> Figures:
-    """accuracy, pass@n (n > 1), mean lengths in tokens, and the shares of truncated and unanswered completions."""
+    """accuracy, pass@n and maj@n (n > 1), mean lengths in tokens, shares of truncated and unanswered completions."""
     completions = [completion for group in groups for completion in group.completions]
     flat = [verdict for row in verdicts for verdict in row]
     total, samples = len(completions), len(groups[0].completions)
@@ -136,6 +137,8 @@ def summarise(groups: Sequence[Group], verdicts: Sequence[Sequence[Verdict]]) ->
     if samples > 1:
         passed = [pass_at_k(sum(verdict.correct for verdict in row), samples, samples) for row in verdicts]
         result[f"pass@{samples}"] = sum(passed) / len(passed)
+        voted = [majority_at_k(*votes((one.correct, one.extracted) for one in row), samples) for row in verdicts]
+        result[f"maj@{samples}"] = sum(voted) / len(voted)
     result |= _lengths(zip(groups, verdicts, strict=True))
     result["truncated"] = sum(one.truncated for one in completions) / total
     result["no_answer"] = sum(verdict.status is Status.NO_ANSWER for verdict in flat) / total

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..evaluation import Estimate, difference, estimate, majority_at_k, mean_by_name, pass_at_k
+from ..evaluation import votes as told_apart
 from ..types import Finish, Status
 from .journal import Record
 
@@ -71,15 +71,8 @@ def ks(samples: int) -> list[int]:
 
 
 def votes(answers: Sequence[Record]) -> tuple[int, list[int], int]:
-    """(right answers, how often each other answer was given, answers that give none).
-
-    All right answers are one, however they are written; wrong ones are told apart by their extracted text.
-    """
-    right = _right(answers)
-    others = Counter(
-        one["extracted"].strip() for one in answers if one["status"] != Status.CORRECT and one["extracted"] is not None
-    )
-    return right, sorted(others.values()), len(answers) - right - others.total()
+    """(right answers, how often each other answer was given, answers that give none), as in evaluation's `votes`."""
+    return told_apart((one["status"] == Status.CORRECT, one["extracted"]) for one in answers)
 
 
 def paired(before: Sequence[Record], after: Sequence[Record]) -> dict[str, dict[str, dict[str, Estimate]]]:

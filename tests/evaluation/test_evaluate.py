@@ -35,8 +35,28 @@ def test_pb073_groups_of_two_questions_scored_once_each():
     assert found["length_wrong"] == pytest.approx((5 + 1 + 1) / 3)  # an answer without one is not right either
     assert found["truncated"] == pytest.approx(1 / 6) and found["no_answer"] == pytest.approx(1 / 6)
     only_right = summarise([group("a", 3)], [[right]])
-    assert "pass@1" not in only_right
+    assert "pass@1" not in only_right and "maj@1" not in only_right
     assert only_right["length_right"] == 3 and only_right["length_wrong"] is None
+
+
+def test_the_vote_of_an_evaluation_is_counted_by_hand():
+    """Of four answers: two of one wrong text (spaces aside) against one right; a tie; right against silence."""
+
+    def answers(*texts):
+        return [
+            Verdict(Status.CORRECT, text)
+            if text == "7"
+            else Verdict(Status.WRONG, text)
+            if text
+            else Verdict(Status.NO_ANSWER)
+            for text in texts
+        ]
+
+    rows = [answers("7", "3", " 3", "4"), answers("7", "7", "3", "3"), answers("7", "", "", "")]
+    groups = [Group(Question(n, n, "7"), (1,), (Completion((1,), "", (), Finish.EOS),) * 4) for n in "abc"]
+    found = summarise(groups, rows)
+    assert found["maj@4"] == pytest.approx((0 + 1 / 2 + 1) / 3)
+    assert found["pass@4"] == 1.0 and found["accuracy"] == pytest.approx(4 / 12)  # three figures, none the other
 
 
 class Echo:
