@@ -1,9 +1,12 @@
-"""How much memory there is left: of the GPU, or of the machine within what a container or a Slurm job may use."""
+"""How much memory there is left: of the GPU, or of the machine within what a container or a Slurm job may use; and the
+most that a run took.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -18,6 +21,25 @@ def free_memory(device: torch.device) -> int:
         cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return torch.cuda.mem_get_info(device)[0] + cached
     return min([machine_room(), *cgroup_rooms()])
+
+
+def forget_peak(device: torch.device, cleared: Path = Path("/proc/self/clear_refs")) -> None:
+    """Begin anew with what `peak` tells: a sweep may have had another run in this process."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    with suppress(OSError):  # another system than Linux, or a container that does not let it
+        cleared.write_text("5")
+
+
+def peak(device: torch.device, told: Path = Path("/proc/self/status")) -> float | None:
+    """MB that were in use at most: by tensors on a GPU, else resident in this process with all its libraries (VmHWM).
+
+    None where the system does not tell.
+    """
+    if device.type == "cuda":
+        return round(torch.cuda.max_memory_allocated(device) / 1e6, 1)
+    kib = _numbers(told).get("VmHWM:")
+    return None if kib is None else round(kib * 1024 / 1e6, 1)
 
 
 def machine_room(told: Path = Path("/proc/meminfo")) -> int:

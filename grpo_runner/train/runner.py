@@ -22,6 +22,8 @@ from ..errors import Interrupted, Unhealthy
 from ..health import Watched
 from ..method import method_name
 from ..parallel import Ranks
+from ..policy.memory import forget_peak, peak
+from ..policy.models import choose_device
 from ..schema import RunConfig
 from ..tracking import LocalTracker, Terminal, Trackers, WandbTracker, jsonl, quiet_libraries
 from ..tracking.local import check_record
@@ -38,7 +40,8 @@ class Summary:
     status: done, stopped, interrupted or failed. steps: steps made in all. before, after: the first and the last row of
     evals.jsonl, {} when evaluation.every is 0. health: the rules that held, each with the step at which it first did.
     seconds: wall time of this call. data: sha256 of the training questions (DataSets.digest). machine: `machine()`.
-    command: the command line that made it; None where that was another program's.
+    command: the command line that made it; None where that was another program's. peak_memory_mb: `memory.peak`, of this
+    call and of this process alone.
     """
 
     run_dir: str
@@ -54,6 +57,7 @@ class Summary:
     data: str | None = None
     machine: str | None = None
     command: str | None = None
+    peak_memory_mb: float | None = None
 
 
 def run(config: RunConfig) -> Summary:
@@ -94,8 +98,11 @@ def _train(config: RunConfig, folder: RunFolder, terminal: Terminal, ranks: Rank
         before, after = _first_and_last(folder.path / "evals.jsonl")
         seconds = round(time.perf_counter() - began, 1)
         of_run = (str(folder.path), method, config.seed, reached, status, before, after, watched.first)
-        return Summary(*of_run, seconds, versions(), built.data.digest, machine(built.plan["device"]), _command())
+        made_on = machine(built.plan["device"]), _command(), peak(device)
+        return Summary(*of_run, seconds, versions(), built.data.digest, *made_on)
 
+    device = ranks.device(choose_device(config.device))
+    forget_peak(device)
     with ExitStack() as closing:
         built = build(config, folder.path, tracker, say, closing, ranks)
         if ranks.leads:

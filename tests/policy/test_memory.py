@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from grpo_runner.policy.memory import cgroup_rooms, free_memory, machine_room
+from grpo_runner.policy.memory import cgroup_rooms, forget_peak, free_memory, machine_room, peak
 
 
 def group(folder, version=2, **values):
@@ -63,3 +63,13 @@ def test_a_machine_without_any(tmp_path):
 def test_the_least_room_counts(tmp_path, monkeypatch):
     monkeypatch.setattr("grpo_runner.policy.memory.cgroup_rooms", lambda: iter([12345, 2**60]))
     assert free_memory(torch.device("cpu")) == 12345
+
+
+def test_the_peak_of_a_run_is_the_high_water_mark_since_it_began(tmp_path):
+    told = tmp_path / "status"
+    told.write_text("Name:\tpython\nVmPeak:\t9000 kB\nVmHWM:\t2000 kB\nVmRSS:\t1000 kB\n")
+    assert peak(torch.device("cpu"), told) == 2.0  # 2,000 KiB: 2.048 MB, to a tenth
+    forget_peak(torch.device("cpu"), tmp_path / "cleared")
+    assert (tmp_path / "cleared").read_text() == "5"
+    assert peak(torch.device("cpu"), tmp_path / "none") is None
+    forget_peak(torch.device("cpu"), tmp_path / "no" / "cleared")  # a system without it
