@@ -10,7 +10,7 @@ from pathlib import Path
 from ..errors import InputError, nearest
 from ..files import conf_folder
 from ..validate import shown_key
-from .choices import ABSENT, Item, differing, items, typed
+from .choices import ABSENT, METHOD, Item, differing, items, method, typed
 from .labels import labelled, worded
 from .naming import find as find_arm
 from .types import Arm, Comparison, Run
@@ -43,7 +43,7 @@ def arrange(
         raise InputError("There is no run to compare.")
     unequal = differing(runs)
     found = [key for key in unequal if not _below(key, NAMES) and not _is_seed(key, runs)]
-    _known([*(by or ()), *(key for key in allow if key != DATA)], runs)
+    _known([*(name for name in by or () if name != METHOD), *(key for key in allow if key != DATA)], runs)
     compared = _compared(runs, found, by, allow)
     left = [key for key in found if key not in {key for item in compared for key in item.keys}]
     _hold(runs, left, compared, by, allow)
@@ -65,12 +65,13 @@ def _compared(runs: Sequence[Run], found: Sequence[str], by: Sequence[str] | Non
         keys = [key for key in found if not _below(key, (*ROUNDING, *MEASURING, *allow))]
         return items(runs, keys, conf_folder())
     keys = [key for name in by for key in found if _below(key, (name,))]
-    if not keys and len(runs) > 1:
+    if not keys and METHOD not in by and len(runs) > 1:
         if any(name == "seed" for name in by):
             raise InputError("--by seed: seeds make the pairs. The runs of one arm differ in nothing else.")
         others = ", ".join(dict.fromkeys(map(shown_key, found))) or "nothing but the seed"
         raise InputError(f"--by {','.join(by)}: the runs do not differ in it. They differ in: {others}.")
-    return items(runs, dict.fromkeys(keys), conf_folder())
+    made = items(runs, dict.fromkeys(keys), conf_folder())
+    return [method(runs, found, made), *made] if METHOD in by else made
 
 
 def _hold(

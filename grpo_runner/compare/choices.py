@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from ..errors import InputError
 from ..validate import NUMERIC_GROUPS
 from .series import leaves
 from .types import Run
@@ -24,6 +25,7 @@ class Item:
 
 
 ABSENT = "not set"
+METHOD = "method"  # no setting, but what many of them make together
 
 
 def items(runs: Sequence[Run], keys: Iterable[str], conf: Path) -> list[Item]:
@@ -32,6 +34,22 @@ def items(runs: Sequence[Run], keys: Iterable[str], conf: Path) -> list[Item]:
     for key in keys:
         by_group.setdefault(key.partition(".")[0], []).append(key)
     return [item for group, own in by_group.items() for item in _of_group(runs, group, own, conf)]
+
+
+def method(runs: Sequence[Run], keys: Iterable[str], others: Sequence[Item] = ()) -> Item:
+    """The method by whose name a run calls itself. Behind it are those of `keys` that are the same in all runs of a
+    method; what differs within one is not. others: what is compared beside it. Raises InputError for a run without.
+    """
+    if unnamed := [run.name for run in runs if run.method is None]:
+        raise InputError(f"--by {METHOD}: {unnamed[0]} does not say what its method is called.")
+    if len({run.method for run in runs}) == 1 < len(runs):
+        raise InputError(f"--by {METHOD}: the runs do not differ in it; each is {runs[0].method}.")
+    groups: dict[tuple[object, ...], list[Run]] = {}
+    for run in runs:
+        groups.setdefault((run.method, *(typed(item.of(run)) for item in others)), []).append(run)
+    within = {key for own in groups.values() for key in differing(own)}
+    taken = {key for item in others for key in item.keys}
+    return Item(METHOD, frozenset(keys) - within - taken, lambda run: run.method)
 
 
 def differing(runs: Sequence[Run]) -> list[str]:

@@ -15,7 +15,8 @@ RUNS: folders of runs or of sweeps, globs, logs of others (.jsonl, .csv), W&B's 
 Runs that differ in nothing but the seed are one arm; arms are paired by seed. A single run is shown by itself.
 
 What is compared
-  --by KEY,…            the settings that make arms, such as advantage,loss_norm (all that differ)
+  --by KEY,…            the settings that make arms, such as advantage,loss_norm (all that differ);
+                        method: by what the runs call themselves
   --baseline ARM        the arm that others are held against: a label, a value, or advantage=grpo
   --metric KEY,…        what was stated beforehand (accuracy,length/wrong); any key of metrics.jsonl,
                         or eval/ and a key of evals.jsonl. The others are shown as well

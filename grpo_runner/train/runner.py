@@ -40,8 +40,8 @@ class Summary:
     status: done, stopped, interrupted or failed. steps: steps made in all. before, after: the first and the last row of
     evals.jsonl, {} when evaluation.every is 0. health: the rules that held, each with the step at which it first did.
     seconds: wall time of this call. data: sha256 of the training questions (DataSets.digest). machine: `machine()`.
-    command: the command line that made it; None where that was another program's. peak_memory_mb: `memory.peak`, of this
-    call and of this process alone.
+    command: the command line that made it; None where that was another program's. peak_memory_mb: `memory.peak`, of
+    this call and of this process alone.
     """
 
     run_dir: str

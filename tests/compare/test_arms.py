@@ -193,3 +193,30 @@ def test_one_arm_and_none():
     assert [arm.label for arm in arrange([grpo(0), grpo(1)]).arms] == ["GRPO"]
     with pytest.raises(InputError, match="no run to compare"):
         arrange([])
+
+
+def test_by_method_runs_are_told_apart_by_what_they_call_themselves():
+    """Whatever differs between two methods is behind the name; what differs within one is refused, by its key."""
+    four = [made(seed) for made in (dr_grpo, grpo) for seed in (0, 1)]
+    found = arrange(four, by=["method"])
+    assert found.by == ("method",) and found.warnings == ()
+    assert [(arm.name, arm.label, sorted(arm.runs)) for arm in found.arms] == [
+        ("method=GRPO", "GRPO", [0, 1]),
+        ("method=Dr. GRPO", "Dr. GRPO", [0, 1]),
+    ]
+    with pytest.raises(InputError, match=r"differ beside method:\n  optim.lr"):
+        arrange([*four[:3], keyed(four[3], optim__lr=0.5)], by=["method"])
+    two_rates = [keyed(one, optim__lr=rate) for one in four for rate in (0.1, 0.5)]
+    both = arrange(two_rates, by=["method", "optim.lr"])
+    assert both.by == ("method", "optim.lr") and len(both.arms) == 4
+    by_its_own = arrange([*four[:2], *(keyed(one, steps=7) for one in four[2:])], by=["method"])  # steps by the method
+    assert len(by_its_own.arms) == 2
+
+
+def test_by_method_wants_several_and_each_named():
+    with pytest.raises(InputError, match="do not differ in it; each is GRPO"):
+        arrange([grpo(0), grpo(1)], by=["method"])
+    with pytest.raises(InputError, match="does not say what its method is called"):
+        arrange([grpo(0), dr_grpo(0), grpo(1, method=None)], by=["method"])
+    with pytest.raises(InputError, match='"metod" is no setting'):
+        arrange([grpo(0), dr_grpo(0)], by=["metod"])

@@ -30,6 +30,7 @@ METHODS = sorted(file.stem for file in (find() / "method").glob("*.yaml") if fil
 SETTINGS = tuple(fact for fact in facts.facts() if fact.kind != "published")
 # texts, which golden files and tests of prompts hold, and a mapping with names of its own
 TEXTS = {"prompt.template", "prompt.system", "evaluation.sets"}
+FAMILY = ("family", "family_time")
 # what comes in by the choice of a group, and makes a run another one
 CORE = {
     *("model.path", "advantage.baseline", "advantage.scale", "loss_norm.kind", "beta.value", "group_size.value"),
@@ -261,7 +262,7 @@ def arms(name: str) -> list[RunConfig]:
         # a twin with an adapter differs from its full run in what every other preset has
         pytest.param(name, marks=pytest.mark.slow if name.endswith("_lora") else ())
         for name in BOTH
-        if name != "family"  # its methods are run one by one
+        if name not in FAMILY  # whose methods are run one by one
     ],
 )
 def test_two_steps_on_the_embedded_model(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,5 +290,6 @@ def test_sweeps_run_all_their_arms() -> None:
         "dr_grpo_fig5": 2,
         "dr_grpo_fig5_lora": 2,
         "family": 12,
+        "family_time": 12,
         "grpo_vs_dr_grpo": 4,
     }
