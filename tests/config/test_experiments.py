@@ -52,7 +52,10 @@ def runs(name: str) -> tuple[RunConfig, ...]:
     """
     if name.startswith("/method/"):
         return (compose([f"method={name.removeprefix('/method/')}"]),)
-    sweep = (yaml.safe_load(text(name)).get("hydra") or {}).get("sweeper", {}).get("params", {})
+    files = [yaml.safe_load(text(one)) for one in (*inherited(name), name)]
+    sweep = {}
+    for file in files:
+        sweep |= (file.get("hydra") or {}).get("sweeper", {}).get("params", {})
     if not sweep and "mode: MULTIRUN" not in "".join(map(text, inherited(name))):
         return (compose([f"experiment={name}"]),)
     seeds = [int(seed) for seed in str(sweep.get("seed", 0)).split(",")]
