@@ -184,17 +184,17 @@ def test_codes_that_are_final_are_the_programs():
 @pytest.mark.slow
 def test_the_real_runner_is_started_put_back_and_finishes(slurm):
     real = {"BIN": str(Path(sys.executable).parent), "SLURM_GPUS_ON_NODE": "1", "PYTHONPATH": str(ROOT)}
-    words = ["debug=cpu_smoke", "steps=40", "evaluation=never", "checkpoint.every=1", "run_name=held"]
+    words = ["debug=cpu_smoke", "steps=20", "evaluation=never", "checkpoint.every=1", "run_name=held"]
     folder = slurm.checkout / "outputs/held"
     job = slurm.sbatch("one_node.sh", *words, **real)
     wait_until(lambda: (folder / "metrics.jsonl").exists() and (folder / "metrics.jsonl").stat().st_size > 0)
     job.send_signal(signal.SIGUSR1)
     said = job.communicate(timeout=300)[0]
     assert job.returncode == 1 and slurm.calls("scontrol") == [["requeue", "41"]], said
-    assert 0 < len((folder / "metrics.jsonl").read_text().splitlines()) < 40
+    assert 0 < len((folder / "metrics.jsonl").read_text().splitlines()) < 20
     assert slurm.sbatch("one_node.sh", *words, **real).wait(300) == 0
     steps = [json.loads(line)["step"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    assert steps == list(range(1, 41))
+    assert steps == list(range(20))
 
     assert slurm.sbatch("array_sweep.sh", "night", "debug=cpu_smoke", "evaluation=never", **real).wait(300) == 0
     assert (slurm.checkout / "outputs/sweeps/night/sweep.json").exists()
