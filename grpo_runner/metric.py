@@ -24,7 +24,7 @@ _TRAINING = (
     *(f"health/{rule}" for rule in RULES),
     # of runs that have the setting
     *("reward/overlong", "reward/after_kl", "refills", "groups/kept", "importance/mean", "importance/capped"),
-    *("time/probe_s", "dpo/margin", "dpo/accuracy", "dpo/right", "dpo/wrong", "dpo/loss"),
+    *("time/rank_wait_s", "time/probe_s", "dpo/margin", "dpo/accuracy", "dpo/right", "dpo/wrong", "dpo/loss"),
     *("critic/loss", "critic/grad_norm", "critic/explained_variance", "critic/value", "time/critic_s"),
     *("steps/mean", "steps/right", "reward/model_gap", "reward/model_loss"),
 )

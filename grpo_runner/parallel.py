@@ -12,6 +12,7 @@ import atexit
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -44,6 +45,7 @@ class Ranks:
         self.rank, self.world, self.local = rank, world, local
         self.agreed = False  # all have heard of the error that ends the run
         self.lost = False  # a process is gone: there will be no more meetings
+        self.waited = 0.0  # seconds spent in meetings since `idle` was last asked
 
     @property
     def leads(self) -> bool:
@@ -65,18 +67,27 @@ class Ranks:
         """Which of `count` things, in order, are this process's; the shares differ by one at most and may be empty."""
         return range(self.rank * count // self.world, (self.rank + 1) * count // self.world)
 
-    def rows(self, rows: Tensor, groups_N: Tensor) -> Tensor:
+    def rows(self, rows: Tensor, groups_N: Tensor, lengths_N: Tensor) -> Tensor:
         """Those of `rows` that this process computes: whole groups, so that a prompt is shared by its answers, or
         single rows where there are fewer groups than processes. All shares together are `rows`, each once.
+
+        The longest group that is left goes to the process that has the fewest tokens so far (Graham 1969: at most
+        4/3 of the best there is), the same in all processes. lengths_N: tokens of each row's completion.
         """
         if self.world == 1:
             return rows
-        slots = groups_N[rows].unique()
+        slots, places = groups_N[rows].unique(return_inverse=True)
         if len(slots) < self.world:
             own = self.share(len(rows))
             return rows[own.start : own.stop]
-        own = self.share(len(slots))
-        return rows[(groups_N[rows] >= slots[own.start]) & (groups_N[rows] <= slots[own.stop - 1])]
+        tokens = lengths_N.new_zeros(len(slots)).index_add_(0, places, lengths_N[rows]).tolist()
+        given = [0] * self.world
+        mine = []
+        for slot in sorted(range(len(slots)), key=lambda slot: -tokens[slot]):
+            rank = given.index(min(given))
+            given[rank] += tokens[slot] + 1
+            mine += [slot] if rank == self.rank else []
+        return rows[(places[:, None] == slots.new_tensor(mine)).any(1)]
 
     def device(self, chosen: device) -> device:
         """A GPU of its own for each process of a machine. Raises InputError where there are too few."""
@@ -106,6 +117,16 @@ class Ranks:
     def any(self, flag: bool, where: str) -> bool:
         """Whether any process says so."""
         return any(self._meet(where, flag))
+
+    def idle(self) -> dict[str, float]:
+        """{"time/rank_wait_s": mean over the processes of the seconds that each has waited for the others since this
+        was last asked}; nothing where there is one. The slowest waits for the messages alone.
+        """
+        if self.world == 1:
+            return {}
+        waited = self.gather([self.waited], "waiting")
+        self.waited = 0.0
+        return {"time/rank_wait_s": sum(waited) / self.world}
 
     def check_same(self, own: Mapping[str, str]) -> None:
         """Raise InputError where processes, on several machines, were given what is not the same, by its name."""
@@ -186,8 +207,10 @@ class Ranks:
         import torch.distributed as dist
 
         brought: list[Any] = [None] * self.world
+        began = time.perf_counter()
         with self._undisturbed():
             dist.all_gather_object(brought, _Said(where, _told(error, self.rank), value))
+        self.waited += time.perf_counter() - began
         failed = next((rank for rank, said in enumerate(brought) if said.error is not None), None)
         if failed is not None:
             self.agreed = True

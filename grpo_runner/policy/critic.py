@@ -66,7 +66,7 @@ class Critic:
         """(N, T) float64 values of the state before each token; 0 outside the mask, and of rows not asked for."""
         values_NT = torch.zeros(batch.mask_NT.shape, dtype=torch.float64)
         with self._in_place(), self.trainer.precision():
-            own = self.ranks.rows(rows, batch.groups_N)
+            own = self.ranks.rows(rows, batch.groups_N, batch.lengths_N)
             self.trainer.in_pieces(
                 self.score, batch, own, values_NT, lambda piece: head_values(self.score, self.head, batch, piece)
             )
@@ -116,7 +116,7 @@ class Critic:
                     differentiated(self.model),
                     self.trainer.dropout_draws("critic dropout", *draw),
                 ):
-                    own = self.ranks.rows(minibatch, batch.groups_N)
+                    own = self.ranks.rows(minibatch, batch.groups_N, batch.lengths_N)
                     for piece in self.score.cut(batch, own, self.trainer.budget.tokens):
                         total += self._backward(batch, mask_NT, piece, expected, tokens)
                 return float(self.ranks.sum(torch.tensor(total, dtype=torch.float64), "critic"))

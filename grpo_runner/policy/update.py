@@ -201,7 +201,7 @@ class Trainer:
             seen = copy.deepcopy(tally)
             try:
                 with differentiated(self.model), self.dropout_draws("dropout", work.step, number):
-                    own = self.ranks.rows(minibatch, work.batch.groups_N)
+                    own = self.ranks.rows(minibatch, work.batch.groups_N, work.batch.lengths_N)
                     for piece in self.score.cut(work.batch, own, self.budget.tokens):
                         self._backward(work, piece, number == 0, seen)
                 return seen
@@ -252,7 +252,7 @@ class Trainer:
         scores_NT = torch.zeros(batch.mask_NT.shape, dtype=torch.float64)
         score = self.score_reference if reference else self.score
         with reference.active() if reference else nullcontext(), self.precision():
-            own = self.ranks.rows(rows, batch.groups_N)
+            own = self.ranks.rows(rows, batch.groups_N, batch.lengths_N)
             self.in_pieces(score, batch, own, scores_NT, lambda piece: score(batch, piece)[0])
         return self.ranks.sum(scores_NT, "scores")
 

@@ -31,7 +31,7 @@ def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
             run.evaluate(step)
         trainer.refresh_reference(step)
         refreshed = run.rounds.begin(step) if run.rounds else {}
-        began = time.perf_counter()
+        run.ranks.waited, began = 0.0, time.perf_counter()
         rollout, rewards_QG = ahead.take(step)  # NaN where a response is excluded
         batch, included_N = Batch.of(rollout.groups), ~rewards_QG.flatten().isnan()
         mask_NT = batch.mask_NT & included_N[:, None]
@@ -46,7 +46,7 @@ def train(run: Parts, start: int, stop_asked: Callable[[], bool]) -> int:
         update = trainer.update(batch, parts, weights_NT, norm_NT, step, record)
         fitted = fit_critic(run, given, credited, parts)
         now = time.perf_counter()
-        times = {"time/step_s": now - began, **rollout.seconds, "time/update_s": now - ready}
+        times = {"time/step_s": now - began, **rollout.seconds, "time/update_s": now - ready, **run.ranks.idle()}
 
         made = Step(config, step, rollout, credited, batch, mask_NT, parts, weights_NT, update)
         run.tracker.questions(step, step_questions(made))

@@ -161,7 +161,7 @@ Ranks.sum = lambda self, tensor, where: right(self, tensor, where) / (self.world
 from grpo_runner.policy.update import Trainer
 right = Trainer.update
 def update(self, batch, parts, weights_NT, norm_NT, *rest):
-    own = self.ranks.rows(parts[0], batch.groups_N)
+    own = self.ranks.rows(parts[0], batch.groups_N, batch.lengths_N)
     return right(self, batch, parts, weights_NT * (len(parts[0]) / len(own)), norm_NT, *rest)
 Trainer.update = update
 """,
@@ -240,6 +240,40 @@ def test_a_process_that_dies_ends_the_other_with_a_line(start, tmp_path):
     codes, said = start(tmp_path / "run", 2, *OWN, first=REWARD.format(what="os.kill(os.getpid(), signal.SIGKILL)"))
     assert codes == [2, -9], said
     assert "another process of this run ended" in said[0] and "Traceback" not in said[0]
+    assert len(said[0].split("Process 0 of 2")[1].strip().splitlines()) <= 5
+
+
+@pytest.mark.parametrize("then", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_a_run_that_lost_a_process_goes_on_as_if_nothing_had_been(then, start, reference, tmp_path):
+    """The process of rank 1 is killed within the third update; typed again, also with another number of processes."""
+    killed = """
+import os, signal
+from grpo_runner.policy.update import Trainer
+right = Trainer._backward
+def dies(self, work, *rest):
+    if work.step == 2 and os.environ["RANK"] == "1":
+        os.kill(os.getpid(), signal.SIGKILL)
+    right(self, work, *rest)
+Trainer._backward = dies
+"""
+    codes, said = start(tmp_path / "run", 2, first=killed)
+    assert codes == [2, -9], said
+    made = [row["step"] for row in rows(tmp_path / "run", "metrics.jsonl")]
+    assert made == [0, 1]
+    codes, said = start(tmp_path / "run", then)
+    assert codes == [0] * then and "going on from step 2" in said[0], said
+    assert distance(reference, tmp_path / "run") <= BOUND and answers(reference) == answers(tmp_path / "run")
+    alike(reference, tmp_path / "run")
+
+
+def test_waiting_for_a_slow_process_has_a_figure(start, reference, tmp_path):
+    """A process that sleeps for the length of a step's grading is waited for by the other; one alone waits for none."""
+    assert "time/rank_wait_s" not in rows(reference, "metrics.jsonl")[0]
+    words = [*OWN, "steps=2", "evaluation.every=0"]
+    codes, said = start(tmp_path / "run", 2, *words, first=REWARD.format(what="import time; time.sleep(1)"))
+    assert codes == [0, 0], said
+    # the mean of two, of which one waits for the second of the other
+    assert rows(tmp_path / "run", "metrics.jsonl")[1]["time/rank_wait_s"] >= 0.4
 
 
 def test_what_differs_between_processes_and_sweeps_are_refused(start, tmp_path):
