@@ -26,6 +26,8 @@ from torch import Tensor
 from .advantages import advantages
 from .token_weights import Weighed
 
+SAME = 1e-6  # relative; eight units of float32's last place
+
 
 def _mean(values: Tensor) -> float | None:
     """Mean as a float; None of nothing, since an undefined mean is not 0."""
@@ -104,13 +106,17 @@ def concentration(weights_Q: Tensor | Sequence[float]) -> dict[str, float | None
     """How unevenly the weight of a step lies on its questions, those without weight counted; None where none has any.
 
     gini: half the mean absolute difference of two questions over the mean, 0 when all weigh the same and (Q-1)/Q when
-    one has it all. top_tenth: the share of the ceil(Q/10) weightiest questions.
+    one has it all; weights that differ by less than float32 tells apart weigh the same. top_tenth: the share of the
+    ceil(Q/10) weightiest questions.
     """
     sorted_Q = torch.as_tensor(weights_Q, dtype=torch.float64).sort().values
     count, total = len(sorted_Q), float(sorted_Q.sum())
     if total <= 0:
         return {"gini": None, "top_tenth": None}
+    # each weight is a sum over tokens in float32: equal ones come out a few units of its last place apart
+    if float(sorted_Q[-1] - sorted_Q[0]) <= SAME * float(sorted_Q[-1]):
+        sorted_Q = sorted_Q.mean().expand(count)
     # of two questions the heavier one counts up and the lighter one down: the i-th lightest is heavier i times
     signs_Q = 2.0 * torch.arange(count) - (count - 1)
-    gini = float((signs_Q * sorted_Q).sum()) / (count * total)
-    return {"gini": max(gini, 0.0), "top_tenth": float(sorted_Q[-((count + 9) // 10) :].sum()) / total}
+    gini = 0.0 if sorted_Q[0] == sorted_Q[-1] else float((signs_Q * sorted_Q).sum()) / (count * total)
+    return {"gini": gini, "top_tenth": float(sorted_Q[-((count + 9) // 10) :].sum()) / total}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,13 @@ def _is_run(path: Path) -> bool:
 
 
 def _is_ours(path: Path) -> bool:
-    return (path / CONFIG).is_file()
+    """Whether a folder has a run's config.yaml. conf/, whose own composes runs from defaults, is none."""
+    try:
+        return not re.search(rb"^defaults:", (path / CONFIG).read_bytes(), re.MULTILINE)
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        return False
+    except OSError:  # one that cannot be read is said to be so where it is read
+        return True
 
 
 def _close(path: Path) -> str:

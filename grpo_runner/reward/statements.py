@@ -15,9 +15,10 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from fractions import Fraction
-from typing import NamedTuple
 
-LONGEST, DIGITS, DEEPEST, BITS = 2000, 30, 20, 4096  # of a line, a number, brackets, a power
+from .calculation import Parser, Token, Unclear
+
+LONGEST = 2000  # characters of a line
 
 _MARK = re.compile(r"<<([^<>]{1,200})>>")  # GSM8K's
 _BULLET = re.compile(r"\s*(?:[-*•+]|\(?[0-9]{1,3}[.)])\s+")
@@ -25,6 +26,7 @@ _SAME = str.maketrans(
     {"×": "*", "·": "*", "⋅": "*", "∙": "*", "÷": "/", "⁄": "/", "−": "-", "–": "-", "²": "^2", "³": "^3", "≃": "≈"}
 )
 _BETWEEN = r"(?<=[0-9)%])\s*{}\s*(?=[0-9(.-])"
+_CROSS = r"(?<=[0-9)%])(?:\s*[xX]\s*(?=[0-9(.])|\s+[xX]\s+(?=-[0-9(.]))"  # 3 x -3, but 3x-3 and 3 x - 3 have a variable
 _SPELT = [
     (re.compile(pattern), by)
     for pattern, by in (
@@ -42,7 +44,7 @@ _SPELT = [
         (r"\*\*", "^"),
         (r"==", "="),
         (r"%\s+of\s+(?=[0-9(.])", "%*"),
-        (_BETWEEN.format("[xX]"), "*"),
+        (_CROSS, "*"),
         (_BETWEEN.format(r"(?<=\s)(?:times|multiplied by)(?=\s)"), "*"),
         (_BETWEEN.format(r"(?<=\s)divided by(?=\s)"), "/"),
         (_BETWEEN.format(r"(?<=\s)plus(?=\s)"), "+"),
@@ -54,22 +56,26 @@ _TOKEN = re.compile(
     r"|(?P<sign>[-+*/^()%=≈])|(?P<word>[^\W\d_]+)|(?P<other>\S)"
 )
 # what may change a number that it stands before or behind
-_BEFORE = {"of", "times", "plus", "minus", "by", "over", "half", "twice", "double", "triple", "root", "sqrt", "less"}
+_BEFORE = {
+    "of",
+    "times",
+    "plus",
+    "minus",
+    "by",
+    "over",
+    "half",
+    "twice",
+    "double",
+    "triple",
+    "root",
+    "sqrt",
+    "less",
+    "x",
+}
 _BEHIND = {"r", "rem", "remainder", "squared", "cubed", "times", "plus", "minus", "over", "more", "less", "divided"}
 _BEHIND |= {"dozen", "hundred", "thousand", "million", "billion", "percent", "multiplied"}
 _OPENS, _ENDS = set("\"'“‘[{;:,|>"), set(".;:,?)]}\"'”’|<°")
 _TEX = {"text", "mathrm", "mbox", "quad", "qquad", "ldots", "dots"}
-
-
-class _Token(NamedTuple):
-    kind: str
-    text: str
-    start: int
-    end: int
-
-
-class _Unclear(Exception):
-    """No statement that can be checked."""
 
 
 def holds(line: str) -> bool | None:
@@ -87,7 +93,7 @@ def _checked(line: str) -> Iterator[bool]:
     text = text.translate(_SAME)
     for pattern, by in _SPELT:
         text = pattern.sub(by, text)
-    tokens = [_Token(str(match.lastgroup), match.group(), *match.span()) for match in _TOKEN.finditer(text)]
+    tokens = [Token(str(match.lastgroup), match.group(), *match.span()) for match in _TOKEN.finditer(text)]
     tokens = _without_asides(tokens)
     first = 0
     while first < len(tokens):
@@ -95,13 +101,13 @@ def _checked(line: str) -> Iterator[bool]:
         while last < len(tokens) and tokens[last].kind in ("number", "sign"):
             last += 1
         if last > first and _stands_alone(tokens, first, last):
-            with suppress(_Unclear):
+            with suppress(Unclear):
                 # 20% is a fifth, but some write 3 / 4 * 100 = 75%
                 yield any(_true(tokens[first:last], percent) for percent in (Fraction(1, 100), Fraction(1)))
         first = max(last, first + 1)
 
 
-def _without_asides(tokens: Sequence[_Token]) -> list[_Token]:
+def _without_asides(tokens: Sequence[Token]) -> list[Token]:
     """Brackets around a whole statement, and those without a partner, end a run as punctuation does."""
     made, open_at = list(tokens), list[int]()
     aside: set[int] = set()
@@ -119,7 +125,7 @@ def _without_asides(tokens: Sequence[_Token]) -> list[_Token]:
     return made
 
 
-def _stands_alone(tokens: Sequence[_Token], first: int, last: int) -> bool:
+def _stands_alone(tokens: Sequence[Token], first: int, last: int) -> bool:
     """Whether nothing beside the run may belong to it."""
     run = tokens[first:last]
     if not any(token.text in ("=", "≈") for token in run):
@@ -134,7 +140,8 @@ def _stands_alone(tokens: Sequence[_Token], first: int, last: int) -> bool:
         if run[0].text in "=≈":
             pass  # what stands before it is left out
         elif before.kind == "word":
-            if touches or signed or before.text.lower() in _BEFORE:
+            named = first > 1 and tokens[first - 2].text in "+-*/"  # week 1 + week 2 = 35 + 35
+            if touches or signed or named or before.text.lower() in _BEFORE:
                 return False
         else:
             beside = touches and (before.text not in _OPENS or digit_before)
@@ -145,6 +152,8 @@ def _stands_alone(tokens: Sequence[_Token], first: int, last: int) -> bool:
     touches = run[-1].end == behind.start
     after = tokens[last + 1] if last + 1 < len(tokens) else None
     if behind.kind == "word":
+        if behind.text.lower() == "and" and _fraction(tokens, last + 1):  # 17/3 = 5 and 2/3
+            return False
         return not (touches and len(behind.text) == 1) and behind.text.lower() not in _BEHIND
     if behind.text == "\\":
         return after is not None and after.text in _TEX
@@ -154,9 +163,16 @@ def _stands_alone(tokens: Sequence[_Token], first: int, last: int) -> bool:
     )
 
 
-def _true(run: Sequence[_Token], percent: Fraction) -> bool:
-    """Whether the sides of a run are equal. Raises _Unclear where it is no statement."""
-    sides: list[tuple[str, list[_Token]]] = [("", [])]
+def _fraction(tokens: Sequence[Token], first: int) -> bool:
+    """Whether a fraction begins there that no `=` follows."""
+    texts = [token.text for token in tokens[first : first + 6] if token.text not in "()"]
+    kinds = [token.kind for token in tokens[first : first + 6] if token.text not in "()"]
+    return kinds[:3] == ["number", "sign", "number"] and texts[1] == "/" and (kinds[3:4] != ["sign"])
+
+
+def _true(run: Sequence[Token], percent: Fraction) -> bool:
+    """Whether the sides of a run are equal. Raises Unclear where it is no statement."""
+    sides: list[tuple[str, list[Token]]] = [("", [])]
     for token in run:
         if token.text in ("=", "≈"):
             sides.append((token.text, []))
@@ -169,23 +185,29 @@ def _true(run: Sequence[_Token], percent: Fraction) -> bool:
     values: list[Fraction | None] = []
     operations = 0
     for _, side in sides:
-        parser = _Parser(side, percent)
+        parser = Parser(side, percent)
         values.append(parser.value())
         operations += parser.operations
     if len(sides) < 2 or not operations:
-        raise _Unclear
+        raise Unclear
     return all(
-        _equal(value, other, relation, side)
+        _equal(value, other, relation, side, percent)
         for value, other, (relation, side) in zip(values, values[1:], sides[1:], strict=False)
     )
 
 
-def _equal(value: Fraction | None, other: Fraction | None, relation: str, side: Sequence[_Token]) -> bool:
+def _equal(
+    value: Fraction | None, other: Fraction | None, relation: str, side: Sequence[Token], percent: Fraction
+) -> bool:
     """Exactly; a decimal may also be what it rounds to, where no decimal is exact (two places at least) or after ≈."""
     if value is None or other is None:  # divided by 0
         return False
     if value == other:
         return True
+    unit = Fraction(1)
+    if side[-1].text == "%":  # 1 / 3 = 33.33%
+        side, unit = side[:-1], percent
+    value, other = value / unit, other / unit
     numbers = [token.text for token in side if token.kind == "number"]
     if len(numbers) != 1 or len(side) > 2 or side[-1].kind != "number":
         return False
@@ -201,92 +223,3 @@ def _terminates(value: Fraction) -> bool:
         while rest % prime == 0:
             rest //= prime
     return rest == 1
-
-
-class _Parser:
-    """One side of a chain, by recursive descent. operations: how many it had."""
-
-    def __init__(self, tokens: Sequence[_Token], percent: Fraction) -> None:
-        self.tokens, self.percent = tokens, percent
-        self.at, self.depth, self.operations, self.by_zero = 0, 0, 0, False
-
-    def value(self) -> Fraction | None:
-        """Its value; None where something is divided by 0. Raises _Unclear where it is no expression."""
-        found = self._sum()
-        if self.at < len(self.tokens):
-            raise _Unclear
-        return None if self.by_zero else found
-
-    def _next(self) -> str:
-        return self.tokens[self.at].text if self.at < len(self.tokens) else ""
-
-    def _sum(self) -> Fraction:
-        total = self._product()
-        while (sign := self._next()) in ("+", "-"):
-            self.at += 1
-            self.operations += 1
-            other = self._product()
-            total = total + other if sign == "+" else total - other
-        return total
-
-    def _product(self) -> Fraction:
-        total, divided, joined = self._signed(), False, False
-        while (sign := self._next()) in ("*", "/", "("):
-            self.at += sign != "("  # 2(3 + 4)
-            self.operations += 1
-            other = self._signed()
-            divided, joined = divided or sign == "/", joined or sign == "("
-            if sign != "/":
-                total *= other
-            elif other:
-                total /= other
-            else:
-                self.by_zero = True
-        if divided and joined:  # 8/2(2+2): readers differ
-            raise _Unclear
-        return total
-
-    def _signed(self) -> Fraction:
-        sign = 1
-        while self._next() in ("+", "-"):
-            sign = -sign if self._next() == "-" else sign
-            self.at += 1
-        return sign * self._power()
-
-    def _power(self) -> Fraction:
-        base = self._single()
-        if self._next() != "^":
-            return base
-        self.at += 1
-        self.operations += 1
-        text = self._next()
-        self.at += 1
-        size = max(base.numerator.bit_length(), base.denominator.bit_length())
-        if not text.isdecimal() or len(text) > 3 or size * int(text) > BITS or self._next() == "^":
-            raise _Unclear
-        return base ** int(text)
-
-    def _single(self) -> Fraction:
-        if self.at >= len(self.tokens):
-            raise _Unclear
-        token = self.tokens[self.at]
-        self.at += 1
-        if token.kind == "number":
-            if len(token.text) > DIGITS:
-                raise _Unclear
-            found = Fraction(token.text.replace(",", "") if token.text[0] != "." else f"0{token.text}")
-        elif token.text == "(":
-            self.depth += 1
-            if self.depth > DEEPEST:
-                raise _Unclear
-            found = self._sum()
-            if self._next() != ")":
-                raise _Unclear
-            self.at += 1
-            self.depth -= 1
-        else:
-            raise _Unclear
-        if self._next() == "%":
-            self.at += 1
-            found *= self.percent
-        return found

@@ -77,6 +77,20 @@ def test_words_that_name_no_run(sweep, tmp_path, name, said):
         read([str(where / name)])
 
 
+def test_a_conf_folder_is_no_run_and_runs_beside_it_are(tmp_path):
+    (tmp_path / "conf").mkdir()
+    config = tmp_path / "conf" / "config.yaml"
+    config.write_text("# what composes a run\ndefaults:\n  - model: embedded\n  - _self_\nseed: 0\n")
+    for word in (tmp_path, config.parent):
+        with pytest.raises(InputError, match="no run in it") as caught:
+            read([str(word)])
+        assert "\n" not in str(caught.value)
+    run_folder(tmp_path / "outputs" / "one", 0, lambda step: {}, {})
+    assert [run.name for run in read([str(tmp_path)])] == ["one"]
+    config.write_text("seed: 0\nsteps: 1\n")  # as a run writes it: then the folder is one
+    assert [run.name for run in read([str(tmp_path)])] == ["conf", "one"]
+
+
 def test_damaged_files_are_named(tmp_path):
     folder = run_folder(tmp_path / "run", 0, lambda step: {}, {})
     (folder / "metrics.jsonl").write_text('{"step": 0}\nnot JSON\n')
