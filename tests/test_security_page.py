@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from grpo_runner import cli
+
 ROOT = Path(__file__).resolve().parents[1]
 RUNS_DATA = re.compile(
     r"torch\.load\(|^\s*(?:import|from) pickle|\bpickle\.loads?\(|trust_remote_code\s*=\s*True|yaml\.(?:unsafe_load|full_load)\(|"
@@ -28,3 +30,17 @@ def test_each_call_would_be_seen():
 
 def test_the_page_is_linked():
     assert "(SECURITY.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_merge_does_not_read_pickled_weights_of_an_adapter(tmp_path, capsys):
+    adapter = tmp_path / "run" / "adapter"
+    adapter.mkdir(parents=True)
+    (tmp_path / "run" / "config.yaml").write_text("{}")
+    (adapter / "adapter_config.json").write_text("{}")
+    (adapter / "adapter_model.bin").write_bytes(b"a pickle")
+    words = ["merge", str(tmp_path / "run"), str(tmp_path / "out")]
+    assert cli.main(words) == 2 and "adapter_model.safetensors" in capsys.readouterr().err
+    (adapter / "adapter_model.safetensors").write_bytes(
+        b""
+    )  # negative control: it is this file's absence that was told
+    assert cli.main(words) == 2 and "adapter_model.safetensors" not in capsys.readouterr().err
