@@ -29,6 +29,9 @@ def merge(run_dir: str, output: str) -> Path:
         raise InputError(
             f"merge: {run} has no adapter/ yet. It is written when a run ends; with lora=off see its model/."
         )
+    # PEFT would fall back on adapter_model.bin, which is a pickle
+    if not (run / "adapter" / "adapter_model.safetensors").is_file():
+        raise InputError(f"merge: {run}: adapter/ has no adapter_model.safetensors; no other weights are read.")
     if target.exists() and any(target.iterdir()):
         raise InputError(f"merge: {target} is not empty; give a new folder.")
     config = replace(load(run / "config.yaml").model, quantize="none")
