@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import __version__, parallel
-from .errors import CRASHED, InputError, Interrupted, RunnerError, crashed
+from . import __version__, parallel, signals
+from .errors import CRASHED, InputError, RunnerError, crashed, exit_code_of
 from .words import own_configs, parse, shows_of, verb_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code: 0, that of errors.py, or 1 for a fault of ours."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        with parallel.ranks().together():
+        with signals.at_once(), parallel.ranks().together():
             verb, rest = verb_of(words, VERBS)
             return VERBS[verb][0](rest)
     except RunnerError as error:
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as interrupt:
         if not interrupt.args and parallel.speaks():  # otherwise the run itself has said how to go on
             print("Interrupted.", file=sys.stderr)
-        return Interrupted.exit_code
+        return exit_code_of(interrupt)
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

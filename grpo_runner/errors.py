@@ -2,7 +2,7 @@
 
 Exit codes are part of the command line's contract: 2 for what a user can mend (input, a full disk, a missing device), 3
 for a folder that is in use, 4 for a run that stopped itself since a number was no longer finite, 5 for one that a
-rule of health.stop_on ended, 130 for Ctrl-C.
+rule of health.stop_on ended, 130 for Ctrl-C, 143 for SIGTERM and SIGUSR1, by which a scheduler asks for the end.
 """
 
 from __future__ import annotations
@@ -57,6 +57,26 @@ class Interrupted(RunnerError):
     """Ctrl-C: the run saved itself and says how to go on."""
 
     exit_code = 130
+
+
+class Preempted(Interrupted):
+    """SIGTERM or SIGUSR1: likewise. The code is the one by which schedulers tell it from a failure, 128 + SIGTERM."""
+
+    exit_code = 143
+
+
+class Stopped(KeyboardInterrupt):
+    """Ends what goes on at once, a sweep with all its runs, past every `except Exception`; code: the exit code."""
+
+    def __init__(self, *said: str, code: int) -> None:
+        """said: something, where the user has been told already."""
+        super().__init__(*said)
+        self.code = code
+
+
+def exit_code_of(end: Interrupted | KeyboardInterrupt) -> int:
+    """Of what was asked to end, by whatever it was told: 130 or 143."""
+    return end.code if isinstance(end, Stopped) else getattr(end, "exit_code", Interrupted.exit_code)
 
 
 def crashed(error: Exception) -> None:

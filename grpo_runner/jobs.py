@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import parallel
-from .errors import CRASHED, BusyError, InputError, Interrupted, RunnerError
+from .errors import CRASHED, BusyError, InputError, Interrupted, RunnerError, Stopped, exit_code_of
 from .lessons.show import Screen
 from .sweeps import record, table
 from .sweeps.live import Watch
@@ -186,7 +186,7 @@ class Jobs:
             if parallel.speaks():
                 words = error if said else "Interrupted. The same command goes on from the last checkpoint."
                 print(words, file=sys.stderr)
-            raise KeyboardInterrupt("said") from None
+            raise Stopped("said", code=exit_code_of(error)) from None
         finally:
             gc.collect()  # the next run of a sweep starts with the memory of this one
 

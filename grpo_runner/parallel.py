@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,7 +18,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from . import errors
-from .errors import InputError, Interrupted, MachineError, RunnerError, in_a_line
+from .errors import InputError, Interrupted, MachineError, Preempted, RunnerError, exit_code_of, in_a_line
+from .signals import put_off
 
 if TYPE_CHECKING:
     from torch import Tensor, device
@@ -229,22 +228,15 @@ class Ranks:
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:
         """A meeting is several messages: Ctrl-C waits for the last. One with a process that is gone ends the run."""
-        asked: list[tuple[int, Any]] = []
-        here = threading.current_thread() is threading.main_thread()
-        before = signal.signal(signal.SIGINT, lambda number, frame: asked.append((number, frame))) if here else None
-        try:
-            yield
-        except RuntimeError as error:  # how torch.distributed tells it
-            self.lost = True
-            raise MachineError(
-                f"Process {self.rank} of {self.world}: another process of this run ended or cannot be reached.\n"
-                "The last good checkpoint is kept; the same command goes on from there."
-            ) from error
-        finally:
-            if here:
-                signal.signal(signal.SIGINT, before)
-        if asked and callable(before):
-            before(*asked[-1])
+        with put_off():
+            try:
+                yield
+            except RuntimeError as error:  # how torch.distributed tells it
+                self.lost = True
+                raise MachineError(
+                    f"Process {self.rank} of {self.world}: another process of this run ended or cannot be reached.\n"
+                    "The last good checkpoint is kept; the same command goes on from there."
+                ) from error
 
 
 def _told(error: BaseException | None, rank: int) -> tuple[str, str] | None:
@@ -252,7 +244,8 @@ def _told(error: BaseException | None, rank: int) -> tuple[str, str] | None:
     if error is None:
         return None
     if isinstance(error, KeyboardInterrupt):
-        return Interrupted.__name__, "Interrupted. The same command goes on from the last checkpoint."
+        kind = Preempted if exit_code_of(error) == Preempted.exit_code else Interrupted
+        return kind.__name__, "Interrupted. The same command goes on from the last checkpoint."
     if isinstance(error, RunnerError) and hasattr(errors, type(error).__name__):
         return type(error).__name__, str(error)
     return RunnerError.__name__, f"Process {rank} failed: {in_a_line(error)}\nIts own lines say where."

@@ -13,6 +13,7 @@ NOUNS = {
     "schema",
     "types",
     "errors",
+    "signals",
     "rng",
     "files",
     "checks",

@@ -23,6 +23,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..signals import ALL
+
 Serve = Callable[[dict[str, Any]], dict[str, Any]]
 _CHECK_PARENT_S = 1.0
 # A row whose child got less than this share of a processor by its deadline is given the same time once more
@@ -172,7 +174,8 @@ def main(deadline_s: float, memory_bytes: int, policy: Mapping[str, Any]) -> Non
     output = os.dup(1)
     os.dup2(2, 1)  # whatever a library prints must not mix with the replies
     sys.stdout = sys.stderr
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the parent, which decides what to finish
+    for number in ALL:  # Ctrl-C and a scheduler's belong to the parent, which decides what to finish
+        signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     with contextlib.suppress(ValueError, OSError):  # not every system has the limit
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))

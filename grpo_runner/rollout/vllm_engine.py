@@ -178,9 +178,9 @@ def start(
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Processes that are started in it do not get Ctrl-C, which is for us alone: the step it interrupts is finished."""
+    """Processes that are started in it get neither Ctrl-C nor SIGUSR1, which are for us alone: the step is finished."""
     resource_tracker.ensure_running()  # multiprocessing's own, which lets Ctrl-C through again when it starts
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGUSR1})
     try:
         yield
     finally:

@@ -44,7 +44,7 @@ def evaluate(words: Sequence[str], console: Console | None = None) -> int:
 
 def _evaluate(wanted: Wanted, console: Console) -> None:
     from .. import local_paths
-    from ..errors import InputError, Interrupted
+    from ..errors import InputError, Interrupted, Preempted, exit_code_of
     from ..files import write_atomic
     from ..grading.progress import bar
     from ..tracking import quiet_libraries
@@ -78,8 +78,9 @@ def _evaluate(wanted: Wanted, console: Console) -> None:
                 for note in trained_on(found, sets):
                     shown.say(f"note: {note}")
                 answered = list(answer_all(found, sets, folder / ANSWERS, shown))
-        except KeyboardInterrupt:
-            raise Interrupted(f"Stopped; the answers so far are in {folder}.\nThe same command goes on.") from None
+        except KeyboardInterrupt as interrupt:
+            end = Preempted if exit_code_of(interrupt) == Preempted.exit_code else Interrupted
+            raise end(f"Stopped; the answers so far are in {folder}.\nThe same command goes on.") from None
         graders = [all_of(one.records, others, config) for one in answered]
         results = evaluated(answered, graders)
         compared = [line for one in results for line in compare(published, one.name, one.summary, _embedded(one))]

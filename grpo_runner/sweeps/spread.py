@@ -12,20 +12,21 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..errors import BusyError
+from ..errors import BusyError, Interrupted, Preempted, Stopped, exit_code_of
 from ..schema import RunConfig
 from ..validate import to_yaml
 from .slots import Slot
 from .states import FAILURE, LOG, Failure, read, write_failure
 
 _LOOK = 0.1  # seconds between two looks at the processes
-_INTERRUPTED = 130
+_INTERRUPTED = (Interrupted.exit_code, Preempted.exit_code)
 
 
 def spread(configs: Sequence[RunConfig], places: Sequence[Slot]) -> list[int]:
     """The exit code of each run; one that fails does not end the others. A run that is done has no process.
 
-    Ctrl-C lets each run finish its step and save, a second one ends them at once; then KeyboardInterrupt is raised.
+    Ctrl-C, or a scheduler's signal, lets each run finish its step and save, a second one ends them at once; then
+    KeyboardInterrupt is raised, or its kind Stopped.
     """
     codes = dict.fromkeys(range(len(configs)), 0)
     waiting = deque(i for i, config in enumerate(configs) if read(Path(config.run_dir), config.steps).state != "done")
@@ -41,10 +42,11 @@ def spread(configs: Sequence[RunConfig], places: Sequence[Slot]) -> list[int]:
                     del running[index]
                     free.append(place)
                     codes[index] = _ended(Path(configs[index].run_dir), code)
-                    if code == _INTERRUPTED:  # it was asked to stop by itself: a scheduler's signal to every process
-                        raise KeyboardInterrupt
-    except KeyboardInterrupt:
-        _stop([process for process, _ in running.values()])
+                    if code in _INTERRUPTED:  # it was asked to stop by itself: a scheduler's signal to every process
+                        raise Stopped(code=code)
+    except KeyboardInterrupt as interrupt:
+        by = signal.SIGTERM if exit_code_of(interrupt) == Preempted.exit_code else signal.SIGINT
+        _stop([process for process, _ in running.values()], by)
         raise
     finally:
         for process, _ in running.values():
@@ -84,14 +86,14 @@ def _ended(folder: Path, code: int) -> int:
         )
     elif code == BusyError.exit_code and read(folder).state in ("running", "done"):
         pass  # another process has it, or had
-    elif code not in (0, _INTERRUPTED) and not (folder / FAILURE).exists():
+    elif code not in (0, *_INTERRUPTED) and not (folder / FAILURE).exists():
         write_failure(folder, Failure(code, f"Its process ended with exit code {code}; see {folder / LOG}"))
     return code
 
 
-def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+def _stop(processes: Sequence[subprocess.Popen[bytes]], by: signal.Signals) -> None:
     """Ask each to finish its step, and wait; another Ctrl-C while waiting ends them by `spread`'s last word."""
     for process in processes:
-        process.send_signal(signal.SIGINT)
+        process.send_signal(by)
     for process in processes:
         process.wait()

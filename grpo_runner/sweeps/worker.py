@@ -14,7 +14,8 @@ import threading
 
 import yaml
 
-from ..errors import Interrupted
+from ..errors import Interrupted, exit_code_of
+from ..signals import at_once
 from ..validate import build
 from .task import perform
 
@@ -25,12 +26,13 @@ def main() -> int:
         os.sched_setaffinity(0, asked["cores"])
     threading.Thread(target=_end_with_the_sweep, daemon=True).start()
     try:
-        return perform(build(yaml.safe_load(asked["config"]) | {"run_dir": asked["run_dir"]})).code
+        with at_once():
+            return perform(build(yaml.safe_load(asked["config"]) | {"run_dir": asked["run_dir"]})).code
     except Interrupted as error:
         print(error, file=sys.stderr)
-    except KeyboardInterrupt:
-        pass
-    return Interrupted.exit_code
+        return error.exit_code
+    except KeyboardInterrupt as interrupt:
+        return exit_code_of(interrupt)
 
 
 def _end_with_the_sweep() -> None:

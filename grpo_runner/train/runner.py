@@ -5,16 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import shlex
-import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from .. import __version__, checks, parallel
@@ -25,6 +21,7 @@ from ..parallel import Ranks
 from ..policy.memory import forget_peak, peak
 from ..policy.models import choose_device
 from ..schema import RunConfig
+from ..signals import error_of, finishing_the_step
 from ..tracking import LocalTracker, Terminal, Trackers, WandbTracker, jsonl, quiet_libraries
 from ..tracking.local import check_record
 from ..validate import shown
@@ -64,8 +61,8 @@ def run(config: RunConfig) -> Summary:
     """Train as the configuration says, or go on where its folder left off.
 
     Raises RunnerError of the fitting kind: InputError for what the user can mend, BusyError for a folder in use,
-    NonFiniteError for a run that stopped itself, Unhealthy where health.stop_on ended it, Interrupted after Ctrl-C. In
-    each case the folder can be gone on from.
+    NonFiniteError for a run that stopped itself, Unhealthy where health.stop_on ended it, Interrupted after Ctrl-C, its
+    kind Preempted after SIGTERM or SIGUSR1. In each case the folder can be gone on from.
     Under torchrun, all processes raise or return the same, and the first alone has the folder and the terminal.
     """
     quiet_libraries()
@@ -91,7 +88,7 @@ def _train(config: RunConfig, folder: RunFolder, terminal: Terminal, ranks: Rank
     say = terminal.say if ranks.leads else _silent
     watched = Watched([LocalTracker(), WandbTracker(say), terminal], config.health.stop_on)
     tracker: Trackers = watched if ranks.leads else Trackers([])  # the others have no record to look at
-    reached, status = 0, "failed"
+    reached, status, end = 0, "failed", Interrupted
     held: dict[str, str] = {}
 
     def summary() -> Summary:
@@ -113,24 +110,28 @@ def _train(config: RunConfig, folder: RunFolder, terminal: Terminal, ranks: Rank
             terminal.announce(method, built.plan, built.notes)
         reached = built.start
         tracker.start(config, built.start or None)
+        asked = closing.enter_context(finishing_the_step(say))
         try:
-            with _finishing_the_step(say) as asked:
-                reached = train(built.parts, built.start, lambda: ranks.any(asked() or bool(watched.stopping), "stop"))
-                if reached == config.steps and config.evaluation.every:
-                    built.parts.evaluate(reached)
+            reached = train(built.parts, built.start, lambda: ranks.any(bool(asked() or watched.stopping), "stop"))
+            if reached == config.steps and config.evaluation.every:
+                built.parts.evaluate(reached)
             if ranks.leads:
                 built.save_model()
-            if reached < config.steps and not ranks.any(asked(), "asked"):
-                held = ranks.by_first(lambda: watched.stopping, "health")
+            if reached < config.steps:
+                # where processes were sent different signals, all say what a scheduler is to hear
+                if number := max(ranks.gather([asked()], "asked")):
+                    end = error_of(number)
+                else:
+                    held = ranks.by_first(lambda: watched.stopping, "health")
             status = "done" if reached == config.steps else "stopped" if held else "interrupted"
-        except (KeyboardInterrupt, Interrupted):  # the latter: of another process
-            status = "interrupted"
+        except (KeyboardInterrupt, Interrupted) as error:  # the latter: of another process
+            status, end = "interrupted", type(error) if isinstance(error, Interrupted) else Interrupted
         finally:
             tracker.finish(asdict(summary()))
     if status == "stopped":
         raise Unhealthy(_unhealthy(folder.path, reached - 1, held))
     if status == "interrupted":
-        raise Interrupted(f"Stopped; what was done is saved in {folder.path}.\nThe same command goes on from there.")
+        raise end(f"Stopped; what was done is saved in {folder.path}.\nThe same command goes on from there.")
 
     def finished() -> Summary:
         result = summary()
@@ -194,24 +195,3 @@ def _command() -> str | None:
 def _first_and_last(evals: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     rows = [row for _, row in jsonl.whole_lines(evals)]
     return (rows[0], rows[-1]) if rows else ({}, {})
-
-
-@contextmanager
-def _finishing_the_step(say: Callable[[str], None]) -> Iterator[Callable[[], bool]]:
-    """The first Ctrl-C lets the step finish and be saved, the second stops at once. Gives `stop_asked`."""
-    asked = threading.Event()
-
-    def handler(number: int, frame: FrameType | None) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-        say("Ctrl-C: finishing this step and saving; once more stops at once")
-
-    if threading.current_thread() is not threading.main_thread():  # only there can signals be received
-        yield asked.is_set
-        return
-    before = signal.signal(signal.SIGINT, handler)
-    try:
-        yield asked.is_set
-    finally:
-        signal.signal(signal.SIGINT, before)

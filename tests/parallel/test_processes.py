@@ -219,6 +219,7 @@ OWN = ["reward=custom", "reward.function=own_reward:score", "reward.parts={funct
         ("return 3", 2, "must return one number a completion"),
         ("raise KeyboardInterrupt", 130, "goes on from"),
         ("os.kill(os.getpid(), signal.SIGINT)", 130, "what was done is saved"),
+        ("os.kill(os.getpid(), signal.SIGTERM)", 143, "what was done is saved"),
     ],
 )
 def test_what_ends_one_process_ends_both_alike(what, code, words, start, tmp_path):

@@ -235,8 +235,9 @@ def test_without_vllm_two_lines_say_how_to_install_it(tmp_path):
         process(tmp_path / "dies")
 
 
-def test_ctrl_c_does_not_reach_vllm_beside_us():
-    interrupts_itself = ["sh", "-c", "kill -INT $$; echo alive"]
+@pytest.mark.parametrize("name", ["INT", "USR1"])
+def test_ctrl_c_and_sigusr1_do_not_reach_vllm_beside_us(name):
+    interrupts_itself = ["sh", "-c", f"kill -{name} $$; echo alive"]
     with vllm_engine._uninterrupted():
         assert subprocess.run(interrupts_itself, capture_output=True, text=True).stdout == "alive\n"
     assert subprocess.run(interrupts_itself, capture_output=True, text=True).stdout == ""  # negative control

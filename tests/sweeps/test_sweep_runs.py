@@ -265,16 +265,17 @@ def test_a_search_goes_by_the_stated_metric_and_goes_on(tmp_path: Path, monkeypa
 
 
 @pytest.mark.slow
-def test_ctrl_c_saves_each_run_and_is_no_failure(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_and_sigterm_save_each_run_and_are_no_failure(number: int, code: int, tmp_path: Path) -> None:
     words = [*JOB, "seed=0,1", "sweep_name=c", "hydra/launcher=gpus", "steps=500", "evaluation=never", "tracking=off"]
     sweep = command(tmp_path, *words)
     home = tmp_path / "outputs/sweeps/c"
     while len(list(home.glob("*/checkpoints/step_*"))) < 1:
         assert sweep.poll() is None, sweep.communicate()[0]
         time.sleep(0.05)
-    sweep.send_signal(signal.SIGINT)
+    sweep.send_signal(number)
     out = sweep.communicate()[0]
-    assert sweep.returncode == 130 and "Sweep stopped; the same command goes on" in out
+    assert sweep.returncode == code and "Sweep stopped; the same command goes on" in out
     states = record.runs(home)
     assert {state.state for state in states} <= {"unfinished", "new"} and any(state.saved for state in states)
     assert all(state.saved == state.made for state in states)  # the step was finished and saved
