@@ -1,4 +1,4 @@
-"""The value of an expression: numbers, + - * / ^, %, brackets, in fractions; one side of a statement (statements.py)."""
+"""The value of numbers, + - * / ^, % and brackets, in fractions: one side of a statement (statements.py)."""
 
 from __future__ import annotations
 
