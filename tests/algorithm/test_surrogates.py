@@ -103,3 +103,14 @@ def test_the_batch_mean_knows_no_questions():
 def test_sequence_sum_divides_by_responses_alone():
     norm = loss_norm(MASK, torch.arange(len(MASK)), "sequence_sum", 100)
     assert norm.tolist() == [[0.5, 0.5, 0.5], [0.5, 0.5, 0.0]]
+
+
+def test_what_counts_as_clipped_under_a_dual_clip():
+    """Weight -1, range [0.8, 1.2], dual 3: below 0.8 by the plain clip, above 3 by the dual one, nothing between."""
+    ratios, minus = torch.tensor([[0.5, 1.0, 2.0, 5.0]]), -torch.ones(1, 4)
+    nothing, mask = torch.zeros(1, 4), torch.ones(1, 4, dtype=torch.bool)
+    found = [
+        SURROGATES["token"](ratios.log(), nothing, minus, mask, Range(0.2, 0.2, dual)).clipped_NT.tolist()
+        for dual in (3.0, None)
+    ]
+    assert found == [[[True, False, False, True]], [[True, False, False, False]]]
