@@ -157,6 +157,13 @@ def prompt(words: Sequence[str]) -> int:
     return show(words)
 
 
+def doctor(words: Sequence[str]) -> int:
+    """Look at this machine and environment, line by line: versions, devices, disk, keys, a self test."""
+    from .doctor import doctor as look
+
+    return look(words)
+
+
 def health(words: Sequence[str]) -> int:
     """Show which health rules hold in the series of a run, and when."""
     from .health import health as show
@@ -198,6 +205,7 @@ VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "sweep": (sweep, "status|failures|clean NAME: how a sweep's runs stand, what failed ones said, what to remove"),
     "data": (data, "contamination data=… evaluation=…: which evaluation questions are in the training set"),
     "prompt": (prompt, "the prompts of a run: text, tokens, lengths, and what does not fit; experiment=… --n 3"),
+    "doctor": (doctor, "can this machine run it? versions, devices, disk, keys, and a self test of a few seconds"),
     "health": (health, "RUN_FOLDER: which rules of docs/health.md hold in what the run logged, and from which step on"),
 }
 

@@ -80,6 +80,8 @@ ARROWS = {
     "jobs": {"config", "train", "sweeps", "lessons", "compare"},  # of lessons only show; of compare only a run's page
     "contamination": {"local_paths", "config", "data", "reward", "lessons"},  # of lessons only show, as grading
     # of grading: policies and the bar; of lessons only show
+    # of lessons only show; of tracking only whether W&B has a key and what keeps libraries quiet; of train only checkpoint
+    "doctor": {"config", "lessons", "policy", "prompts", "reward", "rollout", "tracking", "train"},
     "suite": {
         "config",
         "data",
@@ -103,6 +105,7 @@ ARROWS = {
         "grading",
         "compare",
         "contamination",
+        "doctor",
         "health",
         "planning",
         "preview",
