@@ -41,18 +41,17 @@ def at_once() -> Iterator[None]:
 def finishing_the_step(say: Callable[[str], None]) -> Iterator[Callable[[], int]]:
     """Gives `asked`: the number of the signal that asked the run to end, 0 where none did.
 
-    A second Ctrl-C raises KeyboardInterrupt, also after a scheduler's signal.
+    A second Ctrl-C raises KeyboardInterrupt. The first may come after a scheduler's signal: job scripts hand one on.
     """
     asked: list[int] = []
 
     def handler(number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGINT and asked:
+        if number == signal.SIGINT and signal.SIGINT in asked:
             raise KeyboardInterrupt
         if not asked:
             name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
-            say(
-                f"{name}: finishing this step and saving; {'once more' if name == 'Ctrl-C' else 'Ctrl-C'} stops at once"
-            )
+            again = "once more" if name == "Ctrl-C" else "Ctrl-C twice"
+            say(f"{name}: finishing this step and saving; {again} stops at once")
         asked.append(number)
 
     with _handled(dict.fromkeys(ALL, handler)):

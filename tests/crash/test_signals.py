@@ -48,6 +48,7 @@ def test_a_second_ctrl_c_is_at_once_and_a_second_scheduler_signal_is_not():
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGUSR1)
+        signal.raise_signal(signal.SIGINT)  # as a job script hands a signal on
         assert asked() == signal.SIGTERM
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
