@@ -114,3 +114,10 @@ def test_what_counts_as_clipped_under_a_dual_clip():
         for dual in (3.0, None)
     ]
     assert found == [[[True, False, False, True]], [[True, False, False, False]]]
+
+
+def test_what_weighs_nothing_is_never_clipped():
+    ratios, nothing = torch.tensor([[0.5, 5.0]]), torch.zeros(1, 2)
+    mask = torch.ones(1, 2, dtype=torch.bool)
+    made = SURROGATES["token"](ratios.log(), nothing, nothing, mask, Range(0.2, 0.2, 3.0))
+    assert not made.clipped_NT.any()
