@@ -103,9 +103,12 @@ def from_pretrained(cls: Any, config: ModelConfig, part: str, key: str = "model.
     from_hub = not Path(where).is_dir()
     try:
         with waiting(f"{key}={config.path}{part} from the Hugging Face hub") if from_hub else nullcontext():
-            return cls.from_pretrained(where, revision=config.revision, **options)
+            # said, since transformers asks on the terminal where nothing is said
+            return cls.from_pretrained(where, revision=config.revision, trust_remote_code=False, **options)
     except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
         reason = " ".join(str(error).split())[:200]
+        if "trust_remote_code" in str(error):
+            reason = "It brings code of its own (auto_map), and no model's code is run here. Allowed: kinds that transformers knows."
         raise InputError(f"{key}={config.path}{part} cannot be loaded ({type(error).__name__}).\n{reason}") from error
 
 

@@ -11,6 +11,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,33 @@ def test_model_folder_with_torn_weights(capsys, tmp_path):
     weights = tmp_path / "model" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
     assert "model.path" in refused(capsys, tmp_path / "run", f"model.path={tmp_path / 'model'}")
+
+
+@pytest.mark.parametrize("automatic", ["AutoConfig", "AutoTokenizer"])
+def test_code_in_a_model_folder_is_not_run_nor_asked_about(capsys, tmp_path, monkeypatch, automatic):
+    def asked(*words):
+        raise AssertionError("asked on the terminal")
+
+    monkeypatch.setattr("builtins.input", asked)
+    folder, ran = tmp_path / "model", tmp_path / "ran"
+    shutil.copytree(EMBEDDED, folder)
+    (folder / "own.py").write_text(f"open({str(ran)!r}, 'w')\nfrom transformers import LlamaConfig as Own\n")
+    name = "config.json" if automatic == "AutoConfig" else "tokenizer_config.json"
+    told = json.loads((folder / name).read_text())
+    told |= {"auto_map": {automatic: "own.Own" if automatic == "AutoConfig" else ["own.Own", None]}}
+    told |= {"model_type": "own"} if automatic == "AutoConfig" else {"tokenizer_class": "Own"}
+    (folder / name).write_text(json.dumps(told))
+    assert "no model's code is run here" in refused(capsys, tmp_path / "run", f"model.path={folder}")
+    assert not ran.exists()
+    # negative control: what is refused would have run
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    from transformers import AutoConfig, AutoTokenizer
+
+    with suppress(Exception):
+        {"AutoConfig": AutoConfig, "AutoTokenizer": AutoTokenizer}[automatic].from_pretrained(
+            folder, trust_remote_code=True
+        )
+    assert ran.exists()
 
 
 def test_model_folder_with_missing_tensors(capsys, tmp_path):
