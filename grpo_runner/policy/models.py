@@ -108,7 +108,9 @@ def from_pretrained(cls: Any, config: ModelConfig, part: str, key: str = "model.
     except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
         reason = " ".join(str(error).split())[:200]
         if "trust_remote_code" in str(error):
-            reason = "It brings code of its own (auto_map), and none is run here. Allowed: kinds that transformers knows."
+            reason = (
+                "It brings code of its own (auto_map), and none is run here. Allowed: kinds that transformers knows."
+            )
         raise InputError(f"{key}={config.path}{part} cannot be loaded ({type(error).__name__}).\n{reason}") from error
 
 
