@@ -13,6 +13,7 @@ import torch
 from grpo_runner.algorithm import LOSS_NORMS, loss_norm, token_weights
 from grpo_runner.config import compose
 from grpo_runner.errors import NonFiniteError
+from grpo_runner.parallel import Ranks
 from grpo_runner.policy.batch import Batch, minibatches
 from grpo_runner.policy.logprobs import completion_logprobs, logprobs_and_entropy
 from grpo_runner.policy.models import attach_lora
@@ -335,7 +336,8 @@ def test_pb026_the_constant_is_the_completions_budget_without_the_prompt(monkeyp
         monkeypatch.setattr(ahead, "collect", lambda run, step, made=made: (made, torch.eye(2, 4)))
         monkeypatch.setattr(loop, "token_weights", caught)
         with pytest.raises(Reached) as reached:
-            loop.train(types.SimpleNamespace(config=config, trainer=trainer, sampler={}, rounds=None), 0, lambda: False)
+            run = types.SimpleNamespace(config=config, trainer=trainer, sampler={}, rounds=None, ranks=Ranks())
+            loop.train(run, 0, lambda: False)
         assert reached.value.args == ("constant", budget)
     # prompts of other lengths leave the weights alone: the mask is of completions
     short, long = Batch.of(random_groups(2, 4)), random_groups(2, 4)
