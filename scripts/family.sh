@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every method of the template on the embedded task: rates tuned on a seed of its own, then seven paired seeds, with equal
-# steps and with equal time. Typed again it goes on where it was stopped. About ten minutes a cut on two idle cores.
+# steps and with equal time. Typed again it goes on where it was stopped.
 #
 #   bash scripts/family.sh              the seven seeds at the rates of conf/experiment/family.yaml, and the tables
 #   bash scripts/family.sh time         the same with the steps of conf/experiment/family_time.yaml: equally long
