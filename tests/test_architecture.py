@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PACKAGE = Path(__file__).parents[1] / "grpo_runner"
 # each room may import those named here, itself, and the nouns
 NOUNS = {
@@ -175,14 +177,30 @@ def test_only_config_and_the_command_line_know_hydra():
     assert knows <= {"config", "cli", "jobs"}
 
 
-def test_no_pickle_no_torch_load_no_eval():
+RUNS_DATA = {"eval", "exec", "torch.load", "yaml.unsafe_load", "yaml.full_load", "jinja2.Environment"}
+RUNS_DATA |= {"joblib.load", "os.system"}
+SAID = {"trust_remote_code": "False", "weights_only": "True", "shell": "False", "allow_pickle": "False"}
+
+
+def _runs_data(text: str) -> list[str]:
+    """What in a module's text would run what it reads: SECURITY.md says that nothing does."""
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    words = [word for call in calls for word in call.keywords if word.arg in SAID]
+    found = [name for call in calls if (name := ast.unparse(call.func)) in RUNS_DATA]
+    return found + [ast.unparse(word) for word in words if ast.unparse(word.value) != SAID[word.arg]]
+
+
+def test_no_pickle_and_nothing_that_runs_what_it_reads():
     for path in PACKAGE.rglob("*.py"):
-        text = path.read_text()
-        assert "pickle" not in _roots(path), path
-        for call in (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)):
-            name = ast.unparse(call.func)
-            assert name not in {"eval", "exec", "torch.load"}, f"{path}: {name}"
-            assert not any(keyword.arg == "trust_remote_code" for keyword in call.keywords), path
+        assert not {"pickle", "dill", "cloudpickle", "marshal"} & set(_roots(path)), path
+        assert not _runs_data(path.read_text()), path
+
+
+@pytest.mark.parametrize(
+    "text", ["torch.load(f)", "yaml.unsafe_load(t)", "eval(t)", "f(trust_remote_code=True)", "f(trust_remote_code=x)"]
+)
+def test_what_runs_data_would_be_seen(text):
+    assert _runs_data(text) and not _runs_data("model.eval(); yaml.safe_load(t); f(trust_remote_code=False)")
 
 
 def test_the_command_line_starts_without_torch():

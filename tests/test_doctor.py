@@ -154,15 +154,10 @@ def test_a_containers_quota_of_cores(quota, most, tmp_path, monkeypatch):
     assert machine.usable(tmp_path) == most
 
 
-def test_memory_is_the_containers_where_that_is_less(tmp_path):
-    (tmp_path / "proc").mkdir()
-    (tmp_path / "proc/meminfo").write_text("MemTotal: 16777216 kB\nMemAvailable: 8388608 kB\n")
-    assert machine.memory(tmp_path) == Line("memory", OK, "8.0 of 16.0 GiB free")
-    (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
-    (tmp_path / "sys/fs/cgroup/memory.max").write_text(str(2 * GIB))
-    (tmp_path / "sys/fs/cgroup/memory.current").write_text(str(GIB + GIB // 2))
-    assert machine.memory(tmp_path).state == WARNING and "0.5 of 2.0" in machine.memory(tmp_path).found
-    assert machine.memory(tmp_path / "nowhere").state == OK
+def test_little_memory_is_told():
+    assert machine.room(8 * GIB) == Line("memory", OK, "8.0 GiB free")
+    little = machine.room(GIB // 2)
+    assert (little.state, little.found) == (WARNING, "0.5 GiB free") and "plan" in little.do
 
 
 def test_the_shared_memory_of_a_docker_container_is_little(tmp_path):

@@ -90,24 +90,20 @@ def usable(root: Path = Path("/sys/fs/cgroup")) -> int:
         return own
 
 
-def memory(root: Path = Path("/")) -> Line:
-    """Memory that is free for a run: of the machine, or what a container's limit leaves."""
-    try:
-        text = (root / "proc/meminfo").read_text().splitlines()
-        there = {name: int(rest.split()[0]) * 1024 for name, rest in (line.split(":") for line in text if ":" in line)}
-        total, free = there["MemTotal"], there["MemAvailable"]
-    except (OSError, ValueError, KeyError, IndexError):
-        return Line("memory", OK, "how much is free is not known on this system")
-    try:
-        limit = int((root / "sys/fs/cgroup/memory.max").read_text())
-        used = int((root / "sys/fs/cgroup/memory.current").read_text())
-        total, free = min(total, limit), min(free, limit - used)
-    except (OSError, ValueError):
-        pass
-    found = f"{free / GIB:.1f} of {total / GIB:.1f} GiB free"
+def memory() -> Line:
+    """Memory that is free for a run, as runs count it: of the machine, or what a container's limit leaves."""
+    import torch
+
+    from ..policy.memory import free_memory
+
+    return room(free_memory(torch.device("cpu")))
+
+
+def room(free: int) -> Line:
+    """free: bytes."""
+    found = f"{free / GIB:.1f} GiB free"
     if free < ROOM:
-        do = "end other programs: the default job takes 0.7 GiB; `plan` says what another one needs"
-        return Line("memory", WARNING, found, do)
+        return Line("memory", WARNING, found, "end other programs: `plan` says what a run needs")
     return Line("memory", OK, found)
 
 

@@ -36,12 +36,13 @@ def go(folder: Path, *overrides: str) -> list[dict]:
 @pytest.mark.parametrize(
     ("experiment", "name", "updates"),
     [
-        ("grpo", "GRPO", 1),
-        ("dr_grpo", "Dr. GRPO", 1),
+        # each runs in tests/config/test_experiments.py too
+        pytest.param("grpo", "GRPO", 1, marks=pytest.mark.slow),
+        pytest.param("dr_grpo", "Dr. GRPO", 1, marks=pytest.mark.slow),
         ("rloo", "RLOO with the KL in the reward", 1),
         ("dapo", "DAPO", 2),
-        ("gspo", "GSPO", 4),
-        ("cispo", "CISPO", 2),
+        pytest.param("gspo", "GSPO", 4, marks=pytest.mark.slow),
+        pytest.param("cispo", "CISPO", 2, marks=pytest.mark.slow),
     ],
 )
 def test_a_whole_method_runs_on_the_embedded_model(capsys, tmp_path, experiment, name, updates):

@@ -93,7 +93,9 @@ def test_the_same_seed_twice_is_byte_equal_and_another_is_not(uninterrupted, tmp
     assert all(other[name] != uninterrupted[name] for name in uninterrupted)
 
 
-@pytest.mark.parametrize("place", ["while loading", "between checkpoints", "in the last step"])
+@pytest.mark.parametrize(
+    "place", [pytest.param("while loading", marks=pytest.mark.slow), "between checkpoints", "in the last step"]
+)
 def test_killed_and_typed_again_equals_uninterrupted(uninterrupted, tmp_path, place):
     folder = tmp_path / "run"
     process = start(folder, "checkpoint.every=2")

@@ -132,7 +132,9 @@ def test_torchrun_with_two_processes_computes_what_one_does(reference, tmp_path)
     assert names[0] == {name for name in names[1] if not name.endswith((".png", ".html"))}
 
 
-@pytest.mark.parametrize("variant", ["full", "split", pytest.param("penalty", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "variant", ["split", *(pytest.param(name, marks=pytest.mark.slow) for name in ("full", "penalty"))]
+)
 def test_two_processes_compute_what_one_does(variant, start, tmp_path):
     codes, said = start(tmp_path / "two", 2, *VARIANTS[variant])
     assert codes == [0, 0], said
@@ -244,7 +246,8 @@ def test_a_process_that_dies_ends_the_other_with_a_line(start, tmp_path):
     assert len(said[0].split("Process 0 of 2")[1].strip().splitlines()) <= 5
 
 
-@pytest.mark.parametrize("then", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("then", [2, 3])
 def test_a_run_that_lost_a_process_goes_on_as_if_nothing_had_been(then, start, reference, tmp_path):
     """The process of rank 1 is killed within the third update; typed again, also with another number of processes."""
     killed = """

@@ -460,7 +460,13 @@ def graded_rewards(rows):
 @pytest.mark.parametrize(
     "spoil", [no_weight, all_right, only_wrong_weigh, before_the_columns, turned_down, graded_rewards]
 )
-@pytest.mark.parametrize("steps, scale, kind", [(1, "group_std", "sequence_mean"), (7, "batch_std", "token_mean")])
+@pytest.mark.parametrize(
+    "steps, scale, kind",
+    [
+        (1, "group_std", "sequence_mean"),
+        pytest.param(7, "batch_std", "token_mean", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.filterwarnings("error::RuntimeWarning", "error::UserWarning")
 def test_what_is_missing_spoils_no_picture(make_config, fake, spoil, steps, scale, kind):
     run = make_config(advantage=config(scale=scale), loss_norm=LossNormConfig(kind=kind, divisor=None))
