@@ -110,7 +110,7 @@ METHODS = (
     Method("RLOO", _RLOO, ("token", "none"), {"sequence_sum": "", "constant": ""}, _ADDED),
     Method("DAPO", _GRPO, ("token",), _OF_GROUPS, _ADDED, needs=(CLIP_HIGHER, DYNAMIC, OVERLONG)),
     Method("GSPO", _GRPO, ("sequence",), {"sequence_mean": ""}, _ADDED),
-    Method("MaxRL", _MAXRL, ("token", "none"), {"sequence_mean": ""}, _ADDED),
+    Method("MaxRL", _MAXRL, ("token", "none"), {"token_mean": ""}, _ADDED),
     Method("SFT", _REINFORCE, ("none",), _EACH, _ADDED, source="solutions"),
     Method("RFT", _REINFORCE, ("none",), _EACH, _ADDED, source="base", may_have=(KEPT,)),
     Method("Online RFT", _REINFORCE, ("none",), {"sequence_mean": ""}, _ADDED, needs=(BY_RULE,)),

@@ -37,7 +37,7 @@ PRESETS = {
         "sequence_sum",
         "reward - mean of the whole step",
     ),
-    "maxrl": Preset("MaxRL", "group_mean", "group_mean", "sequence_mean", "reward - group mean, over the group's mean"),
+    "maxrl": Preset("MaxRL", "group_mean", "group_mean", "token_mean", "reward - group mean, over the group's mean"),
     "batch_std": Preset(
         "the group mean over the step's std",
         "group_mean",

@@ -167,7 +167,7 @@ def reinforce(case: Case) -> Given:
 
 def maxrl(case: Case) -> Given:
     """The reward against the group, over the group's mean."""
-    return Given(_against_group(case, "group_mean", "group_mean"), _all(case), "sequence_mean")
+    return Given(_against_group(case, "group_mean", "group_mean"), _all(case), "token_mean")
 
 
 def token_mean_of_grpo(case: Case) -> Given:

@@ -215,7 +215,7 @@ WHOLE = {  # name, (baseline, scale), loss norm, (beta, estimator, placement), (
         ("none", 0.0, 0.0), ("zero", 0),
     ),
     "maxrl": (
-        "MaxRL", ("group_mean", "group_mean"), "sequence_mean", (0.0, "k3", "loss"), ("token", 0.2, 0.2), ("zero", 0)
+        "MaxRL", ("group_mean", "group_mean"), "token_mean", (0.0, "k3", "loss"), ("token", 0.2, 0.2), ("zero", 0)
     ),
     "dpo": ("DPO", ("none", "none"), "sequence_sum", (0.1, "k1", "preference"), ("none", 0.0, 0.0), ("zero", 0)),
     "online_dpo": (

@@ -76,7 +76,7 @@ def test_what_goes_together_is_not_refused() -> None:
         (["method=reinforce", "loss_norm=constant"], "REINFORCE"),
         (["method=rloo", "clip=none", "beta=0"], "RLOO"),
         (["method=maxrl", "clip=none"], "MaxRL"),
-        (["method=maxrl", "loss_norm=token_mean"], "MaxRL's advantage with the token mean of DAPO's code"),
+        (["method=maxrl", "loss_norm=sequence_mean"], "MaxRL's advantage with GRPO's loss norm (each response's length)"),
         (
             ["samples=base", "samples.keep=all", "samples.per_question=null", "clip=none", "beta=0"],
             "GRPO's advantage with GRPO's loss norm (each response's length), with no ratio and the base's own answers",
@@ -103,8 +103,8 @@ SHOWN = {
         "1/64 Σ_i Σ_t A log π, A = R − mean of the step's R", "1/64 Σ_i Σ_t A ∇log π", "R the reward",
     ),
     ("method=maxrl",): (
-        "1/64 Σ_i 1/|o_i| Σ_t min(r A, clip(r, 0.8, 1.2) A), A = (R − mean(R))/mean(R)",
-        "1/64 Σ_i 1/|o_i| Σ_t A ∇log π at π = π_old", "r = π/π_old of a token",
+        "1/Σ|o_i| Σ_i Σ_t min(r A, clip(r, 0.8, 1.2) A), A = (R − mean(R))/mean(R)",
+        "1/Σ|o_i| Σ_i Σ_t A ∇log π at π = π_old", "r = π/π_old of a token",
     ),
     # DeepSeekMath eq. 20: A + β(π_ref/π - 1)
     ("method=grpo",): (

@@ -137,11 +137,11 @@ def test_the_screen_and_the_page(tmp_path):
     file = tmp_path / "family.html"
     screen = said("--html", str(file))
     assert re.search(r"Dr\. GRPO +\+0\.7500 +-0\.2500 +-0\.2500 +-0\.2500 +L\n", screen)
-    assert re.search(r"MaxRL +50\.0 % +16\.7 % +16\.7 % +16\.7 %", screen)
+    assert re.search(r"MaxRL +58\.1 % +19\.4 % +3\.2 % +19\.4 %", screen)
     page = file.read_text()
     for name in MEMBERS:
         assert f"<h2>{name}</h2>" in page
-    assert page.count('<span class="u10" title="coefficient +3\nweight +0.0625">7</span>') == 1  # MaxRL, 3/(4·12)
+    assert page.count('<span class="u20" title="coefficient +3\nweight +0.07895">7</span>') == 1  # MaxRL, 3/38
     assert "<script" not in page and "http" not in page.replace("http-equiv", "")
 
 
