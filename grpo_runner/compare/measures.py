@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from ..errors import InputError, nearest
+from . import spent
 from .types import Arm, Comparison, Measure, Run
 from .window import DEFAULT, EVAL, Window, bounds, last, made, over
 
@@ -38,6 +39,7 @@ MEASURES: dict[str, Measure] = {
         Measure("length/wrong", "length of wrong answers", "wrong answers", "tokens", 1, 1, 0, _LONGER),
         Measure("accuracy/greedy", "accuracy, greedy", "greedy accuracy", "points", 100, 1, 1),
         Measure("pass@k", "pass@k", "pass@k", "points", 100, 1, 1),
+        Measure("maj@k", "maj@k", "maj@k", "points", 100, 1, 1),
         Measure("length/right", "length of right answers", "right answers", "tokens", 1, 1, 0, _LONGER),
         Measure("truncated", "truncated answers", "the share of truncated answers", "points", 100, 1, -1),
         Measure("no_answer", "without an answer", "the share without an answer", "points", 100, 1, -1),
@@ -50,11 +52,13 @@ MEASURES: dict[str, Measure] = {
         Measure("weight/hard", "weight on hard questions", "the weight on hard questions", "points", 100),
         Measure("weight/gini", "Gini of the weights", "the concentration of weights (Gini)", "", 1, 3),
         Measure("time", "time of a step", "a step", "s", 1, 3, -1, SLOWER),
+        Measure("memory", "peak memory", "peak memory", "MB", 1, 0, -1),
         Measure("time_to", "time to the target", "the way to the target", "s", 1, 1, -1, _LONGER),
         Measure("tokens_to", "tokens to the target", "the way to the target", "tokens", 1, 0, -1, _LONGER),
     )
 }
 TO_TARGET = ("time_to", "tokens_to")
+OF_MOST = ("pass@k", "maj@k")  # of the largest k that there is
 _CLASSES = ("easy", "medium", "hard")
 
 
@@ -73,11 +77,12 @@ def sources(target: float | None = None) -> dict[str, Source]:
         "grad_norm": Source(("grad_norm",)),
         "weight/gini": Source(("weight/gini",)),
         "time": Source(("time/step_s",), median=True),
+        "memory": Source(of=lambda run, window: run.peak_memory_mb),
         **{f"weight/{name}": Source(of=partial(weight_share, name)) for name in _CLASSES},
     }
     if target is not None:
-        found["time_to"] = Source(of=partial(_way, "time/step_s", target))
-        found["tokens_to"] = Source(of=partial(_way, "tokens/sampled", target))
+        found["time_to"] = Source(of=lambda run, window: spent.to_target(spent.TIME, target, run))
+        found["tokens_to"] = Source(of=lambda run, window: spent.to_target(spent.TOKENS, target, run))
     return found
 
 
@@ -116,7 +121,7 @@ def choose(
 def canonical(name: str, runs: Sequence[Run]) -> str:
     """The measure of the catalogue whose values are those of a logged key: accuracy for eval/sampled/accuracy."""
     same = (key for key, source in sources().items() if source.keys and not source.median)
-    passes = ("pass@k",) if any(name in run.series for run in runs) and name in _best_pass(runs)[:1] else ()
+    passes = [key for key in OF_MOST if name in _of_most(key, runs)[:1]]
     return next(
         (key for key in (*same, *passes) if name not in MEASURES and source_of(key, runs).keys == (name,)), name
     )
@@ -145,7 +150,7 @@ def source_of(key: str, runs: Sequence[Run], target: float | None = None) -> Sou
     """Of a measure's candidates the first that all runs have: some from evaluations and some from training would
     compare two things. Where none is in all, the first that is in any.
     """
-    source = sources(target).get(key) or Source(_best_pass(runs) if key == "pass@k" else (key,))
+    source = sources(target).get(key) or Source(_of_most(key, runs) if key in OF_MOST else (key,))
     if source.of is not None:
         return source
     common = [one for one in source.keys if all(one in run.series for run in runs)]
@@ -197,18 +202,6 @@ def _questions(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return _READ[place]
 
 
-def _way(key: str, target: float, run: Run, window: Window) -> float | None:
-    """What had been spent before the first evaluation whose sampled (else greedy) accuracy reached the target."""
-    accuracy = run.series.get("eval/sampled/accuracy") or run.series.get("eval/greedy/accuracy")
-    spent = run.series.get(key)
-    if accuracy is None or spent is None:
-        return None
-    reached = accuracy.steps_N[accuracy.values_N >= target]
-    if not reached.size or (run.source == "folder" and made(run) < reached[0]):
-        return None
-    return float(spent.values_N[spent.steps_N < reached[0]].sum())
-
-
 # --- which measures there are
 
 
@@ -216,6 +209,8 @@ def _is_there(key: str, runs: Sequence[Run], target: float | None) -> bool:
     if key in TO_TARGET:
         return target is not None and any("eval/" in name for run in runs for name in run.series)
     source = source_of(key, runs, target)
+    if key == "memory":
+        return any(run.peak_memory_mb is not None for run in runs)
     if source.of is not None:
         return any(run.source == "folder" and any(run.folder.glob("questions.*")) for run in runs)
     return bool(source.keys)
@@ -246,15 +241,16 @@ def _digits(name: str, runs: Iterable[Run]) -> int:
     return min(8, max(0, 2 - int(np.floor(np.log10(size))))) if size > 0 else 3
 
 
-def _best_pass(runs: Sequence[Run]) -> tuple[str, ...]:
-    """The keys of pass@k of sampled answers, the largest k first."""
-    keys = {key for run in runs for key in run.series if key.startswith("eval/sampled/pass@")}
-    return tuple(sorted(keys, key=lambda key: -int(key.rpartition("@")[2])))
+def _of_most(key: str, runs: Sequence[Run]) -> tuple[str, ...]:
+    """The keys of pass@k or maj@k of sampled answers, the largest k first."""
+    start = f"eval/sampled/{key.removesuffix('k')}"
+    keys = {name for run in runs for name in run.series if name.startswith(start)}
+    return tuple(sorted(keys, key=lambda name: -int(name.rpartition("@")[2])))
 
 
 def _titled(measure: Measure, runs: Sequence[Run], target: float | None) -> Measure:
     """With what the runs make of it: the k of pass@k, the target, and where a figure is of training alone."""
-    if measure.key == "pass@k":
+    if measure.key in OF_MOST:
         name = source_of(measure.key, runs).keys[0].rpartition("/")[2]
         return replace(measure, title=name, subject=name)
     if measure.key in TO_TARGET and target is not None:

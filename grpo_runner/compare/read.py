@@ -156,6 +156,7 @@ def own(folder: Path) -> Run:
         finished=bool(summary) and len(metrics) >= (steps or 0),
         commit=commit.replace("+changes", "+") if commit else None,
         data=str(data["sha256"]) if data else None,
+        peak_memory_mb=memory if type(memory := summary.get("peak_memory_mb")) in (int, float) else None,
     )
 
 

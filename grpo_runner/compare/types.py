@@ -39,6 +39,7 @@ class Run:
     commit: str | None = None  # of the code; "+" at its end: with changes
     data: str | None = None  # sha256 of the training questions
     source: str = "folder"  # folder, columns (another's metrics.jsonl), wandb
+    peak_memory_mb: float | None = None  # of the process, or of tensors on a GPU: summary.json
     dropped: Mapping[str, Sequence[int]] = field(default_factory=dict)  # by key: steps whose value is no finite number
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from made_runs import STEPS, add_evaluation, add_questions, run_folder
 
-from grpo_runner.compare import measures, window
+from grpo_runner.compare import measures, spent, window
 from grpo_runner.compare.arms import arrange
 from grpo_runner.compare.read import read
 from grpo_runner.compare.types import Arm, Comparison, Run, Series
@@ -106,11 +108,43 @@ def test_time_and_tokens_to_a_target():
     assert [one.title for one in chosen if one.key == "time_to"] == ["time to 60 % accuracy"]
 
 
-def test_pass_at_the_largest_k_of_all_runs():
-    run = logged(eval__sampled__accuracy={20: 0.3}, **{"eval__sampled__pass@4": {20: 0.5}})
-    assert value(run, "pass@k") == 0.5
+@pytest.mark.parametrize(
+    ("source", "seconds"), [("base", 13.0), ("solutions", 13.0), ("policy", 5.0)], ids=["base", "solutions", "policy"]
+)
+def test_answers_that_were_made_before_the_first_step_count(source, seconds):
+    """Ten steps of half a second, and 8 s before them: 7 of sampling and 1 of grading. With the policy's own answers, an
+    asynchronous engine may log as much, and it is within its steps. Tokens are in the first row either way.
+    """
+    run = logged(
+        eval__sampled__accuracy={0: 0.2, 10: 0.6, 20: 0.9},
+        time__step_s=dict.fromkeys(range(20), 0.5),
+        time__rollout_s={step: 7.0 * (step == 0) for step in range(20)},
+        time__reward_s={step: 1.0 * (step == 0) for step in range(20)},
+        tokens__sampled={step: 14_975 * (step == 0) for step in range(20)},
+    )
+    run = replace(run, settings={"samples.source": source})
+    assert value(run, "time_to", target=0.6) == seconds and spent.in_all(spent.TIME, run) == seconds + 5.0
+    assert value(run, "tokens_to", target=0.6) == 14_975.0
+    assert value(run, "time_to", target=0.1) == value(run, "tokens_to", target=0.1) == 0.0  # nothing had been needed
+    assert spent.in_all(spent.TIME, replace(run, steps=21)) is None
+
+
+def test_the_most_memory_is_what_the_summary_says(tmp_path):
+    folder = run_folder(tmp_path / "run", 0, lambda step: {"kl": 0.0}, {})
+    assert value(read([str(folder)])[0], "memory") is None
+    summary = json.loads((folder / "summary.json").read_text()) | {"peak_memory_mb": 612.5}
+    (folder / "summary.json").write_text(json.dumps(summary))
+    assert value(read([str(folder)])[0], "memory") == 612.5
+
+
+@pytest.mark.parametrize("key", ["pass", "maj"])
+def test_pass_and_maj_at_the_largest_k_of_all_runs(key):
+    at = {f"eval__sampled__{key}@{k}": {20: value} for k, value in ((4, 0.5), (2, 0.4))}
+    run = logged(eval__sampled__accuracy={20: 0.3}, **at)
+    assert value(run, f"{key}@k") == 0.5
     chosen, primary = measures.choose(of(run))
-    assert "pass@4" in [one.title for one in chosen] and primary == ("accuracy",)
+    assert f"{key}@4" in [one.title for one in chosen] and primary == ("accuracy",)
+    assert measures.canonical(f"eval/sampled/{key}@4", [run]) == f"{key}@k"
 
 
 def test_any_logged_key_may_be_named_and_others_name_the_nearest():
