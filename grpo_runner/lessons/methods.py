@@ -62,7 +62,8 @@ METHODS = (
         "Sutton & Barto 13.3, 13.4", "method=reinforce",
     ),
     Method(
-        "MaxRL", "G by the policy", "rule", "(r_i - mean r)/mean r, over the tokens of the batch", "arXiv 2602.02710 and its code", "method=maxrl",
+        "MaxRL", "G by the policy", "rule", "(r_i - mean r)/mean r, over the tokens of the batch",
+        "arXiv 2602.02710 and its code", "method=maxrl",
     ),
     Method(
         "DAPO", "G by the policy, refilled till they differ", "rule, overlong penalty",

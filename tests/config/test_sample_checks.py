@@ -76,7 +76,10 @@ def test_what_goes_together_is_not_refused() -> None:
         (["method=reinforce", "loss_norm=constant"], "REINFORCE"),
         (["method=rloo", "clip=none", "beta=0"], "RLOO"),
         (["method=maxrl", "clip=none"], "MaxRL"),
-        (["method=maxrl", "loss_norm=sequence_mean"], "MaxRL's advantage with GRPO's loss norm (each response's length)"),
+        (
+            ["method=maxrl", "loss_norm=sequence_mean"],
+            "MaxRL's advantage with GRPO's loss norm (each response's length)",
+        ),
         (
             ["samples=base", "samples.keep=all", "samples.per_question=null", "clip=none", "beta=0"],
             "GRPO's advantage with GRPO's loss norm (each response's length), with no ratio and the base's own answers",
