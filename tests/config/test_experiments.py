@@ -251,6 +251,15 @@ def debug_form(config: RunConfig, folder: Path) -> RunConfig:
     )
 
 
+def path_taken(made: RunConfig) -> str:
+    """What a job runs through, as a word: its values but for names and numbers that no branch looks at."""
+    optim = replace(made.optim, lr=1.0, weight_decay=0.0, betas=(0.9, 0.999))
+    return repr(replace(made, optim=optim, seed=0, run_name="-", run_dir="-", sweep_name="-"))
+
+
+RAN: dict[str, str] = {}  # path taken -> the preset that ran it, in this process
+
+
 def arms(name: str) -> list[RunConfig]:
     """The runs of a preset that differ in more than their seed."""
     found: dict[str, RunConfig] = {}
@@ -269,16 +278,27 @@ def arms(name: str) -> list[RunConfig]:
     ],
 )
 def test_two_steps_on_the_embedded_model(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Presets that differ in their model, data and sizes alone run once between them."""
     monkeypatch.setattr(charts, "draw", lambda *table, **rows: {})  # four fifths of the time, and tests of their own
     for index, config in enumerate(arms(name)):
         folder = tmp_path / str(index)
         made = debug_form(config, folder)
         assert method_name(made) == method_name(config)
+        if RAN.setdefault(path_taken(made), name) != name:
+            continue
         run(made)
         steps = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
         assert [row["step"] for row in steps] == [0, 1] and (folder / "DONE").exists()
         assert {row["step"] for row in map(json.loads, (folder / "evals.jsonl").read_text().splitlines())} == {0, 2}
         assert (folder / ("adapter" if config.lora.enabled else "model")).is_dir()
+
+
+def test_presets_that_run_once_between_them_are_of_one_method() -> None:
+    """Negative control: what a switch changes is another path."""
+    one, other = (debug_form(runs(name)[0], Path("x")) for name in ("verl_math_0_5b", "verl_math_7b"))
+    assert one != other and path_taken(one) == path_taken(other)
+    paths = {path_taken(debug_form(arm, Path("x"))) for arm in arms("dr_grpo_ablation")}
+    assert len(paths) == 4
 
 
 def test_a_preset_that_cannot_run_is_seen(tmp_path: Path) -> None:
