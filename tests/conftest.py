@@ -61,8 +61,15 @@ def real_pictures(plain_pictures):
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def remembered_configs():
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Before the first import of a test file: some compose what they need there."""
+    options = session.config.option
+    if hasattr(session.config, "workerinput") or not getattr(options, "numprocesses", None):
+        remember_configs(patch := pytest.MonkeyPatch())
+        session.config.add_cleanup(patch.undo)
+
+
+def remember_configs(patch: pytest.MonkeyPatch) -> None:
     """What Hydra makes of conf/ is a function of the overrides: of a file that was read and of a composition that was
     made in this process, the next one to ask gets a copy.
 
@@ -96,18 +103,16 @@ def remembered_configs():
             made.hydra.runtime.cwd = os.getcwd()
         return made
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ConfigLoaderImpl, "_load_configuration_impl", composed)
-        for kind in (SourcesRegistry.instance().resolve(scheme) for scheme in ("file", "pkg")):
-            read = kind.load_config
+    patch.setattr(ConfigLoaderImpl, "_load_configuration_impl", composed)
+    for kind in (SourcesRegistry.instance().resolve(scheme) for scheme in ("file", "pkg")):
+        read = kind.load_config
 
-            def loaded(self, config_path, read=read):
-                if self.path not in (conf, "hydra.conf"):
-                    return read(self, config_path)
-                return files.get((self.path, config_path), lambda: read(self, config_path))
+        def loaded(self, config_path, read=read):
+            if self.path not in (conf, "hydra.conf"):
+                return read(self, config_path)
+            return files.get((self.path, config_path), lambda: read(self, config_path))
 
-            patch.setattr(kind, "load_config", loaded)
-        yield
+        patch.setattr(kind, "load_config", loaded)
 
 
 class Remembered:
