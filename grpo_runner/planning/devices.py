@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from ..schema import RunConfig
 from ..sizes import LEAST, Sizes, automatic
-from .needs import Work, itself, kept, lasting, peak, sampling, saving, updating
+from . import models
+from .needs import WIDE, Work, itself, kept, lasting, peak, sampling, saving, updating
 
 GB = 10**9
 GPUS = (16, 24, 48, 80)
@@ -139,6 +140,7 @@ def _work(config: RunConfig, sizes: Sizes, place: Place, prompt: int, world: int
         reference=beta.value > 0 and (full or moved or begun),
         critic=config.critic.kind != "none",
         own_base=config.critic.kind == "own_model",
+        judge=_judge(config, wide),
         merged=rollout.merge_lora and not full and not nf4,
         ahead=rollout.ahead,
         cast=full and not wide,
@@ -147,6 +149,12 @@ def _work(config: RunConfig, sizes: Sizes, place: Place, prompt: int, world: int
         shared=world > 1,
         kind=place.kind,
     )
+
+
+def _judge(config: RunConfig, wide: bool) -> int:
+    """Bytes of the reward model; where it is trained on, with gradients and AdamW's moments. 0 where not known."""
+    count = models.weights_of(config.reward.model) or 0
+    return count * (4 * WIDE if config.reward.refresh_every else WIDE if wide else 2)
 
 
 def _occasions(config: RunConfig, work: Work, world: int) -> Iterator[Work]:

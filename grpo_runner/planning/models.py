@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+
+from safetensors import safe_open
 
 from ..sizes import Sizes, read, read_folder
 
@@ -39,6 +42,16 @@ def find(path: str) -> Model:
     if "parameters" in entry:
         return Model(path, entry["parameters"], None, entry["why"])
     return _of(path, read(entry), "it is not in planning/models.json; a local copy is read: model.path=FOLDER")
+
+
+def weights_of(path: str | None) -> int | None:
+    """How many numbers the safetensors files of a local folder hold, by their heads; None where there are none."""
+    files_of = sorted(Path(path).expanduser().glob("*.safetensors")) if path else []
+    total = 0
+    for file in files_of:
+        with safe_open(file, "np") as tensors:
+            total += sum(math.prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())  # noqa: SIM118
+    return total or None
 
 
 @cache

@@ -35,9 +35,10 @@ class Work:
     nf4: the linear layers are stored in 4 bits. adapter: parameters of the LoRA adapter, 0 in full fine-tuning.
     rows, groups: answers decoded at once, and the questions they belong to; prompt, budget: tokens of a prompt, and of
     an answer. micro: tokens of one micro-batch of the update, in micro_rows answers. reference: a copy of what is
-    trained stands beside it. critic: there is PPO's value model; own_base: on a base of its own. merged: sampling adds
-    the adapter into a copy of the linear layers. ahead: that copy stays for the update. engine: native, transformers or
-    vllm; share: bytes that vLLM takes. shared: gradients are summed over several processes. kind: cpu or cuda.
+    trained stands beside it. critic: there is PPO's value model; own_base: on a base of its own. merged: sampling
+    adds the adapter into a copy of the linear layers. judge: bytes of a learned reward model. ahead: that copy stays
+    for the update. engine: native, transformers or vllm; share: bytes that vLLM takes. shared: gradients are summed
+    over several processes. kind: cpu or cuda.
     """
 
     sizes: Sizes
@@ -56,6 +57,7 @@ class Work:
     reference: bool = False
     critic: bool = False
     own_base: bool = False
+    judge: int = 0
     merged: bool = True
     ahead: bool = False
     cast: bool = False
@@ -87,6 +89,8 @@ def lasting(work: Work) -> dict[str, int]:
         parts["critic, with its two moments"] = work.trained * WIDE * 3
     if work.own_base and not work.full:
         parts["critic's own base"] = _base(work)
+    if work.judge:
+        parts["reward model"] = work.judge
     return parts
 
 

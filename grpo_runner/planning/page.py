@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..lessons.show import clean, hanging
+from . import models
 from .devices import Needs
 from .happens import Happens
 from .made import Made
@@ -164,6 +165,10 @@ def _needs(console: Console, made: Made) -> None:
         )
         console.print(Text(said, style="dim"))
         console.print(_parts(made.needs, size))
+        judge = made.config.reward.model
+        if judge and models.weights_of(judge) is None:
+            said = f"reward.model={clean(judge)} is not in these figures: no weights in a folder of that name to count."
+            _item(console, Text(said, style="yellow"))
         for line in _shortages(made):
             _item(console, Text(line, style="yellow"))
     else:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from grpo_runner.config import compose
 from grpo_runner.planning import devices, models, needs
@@ -20,6 +22,15 @@ ADAPTER = ["model=qwen2_5_math_7b", "data=gsm8k", "prompt=qwen_math", "beta=no_k
 def found(*words, place=EIGHTY, prompt=128, world=1):
     config = compose([*ADAPTER, *words])
     return devices.needs(config, models.find(config.model.path).sizes, place, prompt, world)
+
+
+def test_a_reward_model_by_hand(tmp_path):
+    """Two bytes a number beside a policy in bfloat16; gradient and moments where it is trained on, all in float32."""
+    save_file({"a": np.zeros((3, 5), np.float32), "b": np.zeros(7, np.float32)}, tmp_path / "model.safetensors")
+    words = ("reward=model", f"reward.model={tmp_path}")
+    assert found(*words).lasting == {**found().lasting, "reward model": 2 * 22}
+    assert found(*words, "reward.refresh_every=2").lasting["reward model"] == 16 * 22
+    assert "reward model" not in found("reward=model", "reward.model=some/hub").lasting
 
 
 def test_full_fine_tuning_of_7b_by_hand():

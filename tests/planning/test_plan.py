@@ -125,6 +125,12 @@ def test_a_files_name_is_never_broken():
         assert not any(path[:30] in line and path not in line for line in lines)
 
 
+def test_a_reward_model_that_is_not_here_is_told():
+    screen = shown("reward=model", "reward.model=some/hub")
+    assert "reward.model=some/hub is not in these figures" in screen
+    assert "not in these figures" not in shown()
+
+
 def test_a_model_that_is_not_known_is_told_and_the_rest_is_there():
     text = shown("model.path=some/model", "prompt=none", "max_new_tokens=512")
     assert "not worked out" in text and "models.json" in text and "What will bite" in text
