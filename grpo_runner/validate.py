@@ -195,7 +195,9 @@ def _make(cls: type, values: object, prefix: str, faults: list[str]) -> object:
     arguments: dict[str, object] = {}
     for name, hint in hints.items():
         if name not in values:
-            faults.append(f"{shown_key(prefix + name)} is missing. It takes {_takes(hint)}.")
+            key = prefix + name
+            before = f" Before there was this key: {shown(LATER[key])}." if key in LATER else ""
+            faults.append(f"{shown_key(key)} is missing. It takes {_takes(hint)}.{before}")
         elif is_dataclass(hint):
             arguments[name] = _make(typing.cast(type, hint), values[name], f"{prefix}{name}.", faults)
         elif _of_sets(hint) and isinstance(values[name], Mapping):

@@ -59,6 +59,7 @@ CASES = [
     ("seed=null", ["seed=null", "whole number"]),
     ("seed=???", ["seed=???", "whole number of at least 0"]),
     ("~seed", ["seed is missing"]),
+    ("~advantage.credit", ["advantage.credit is missing", "gae or pairs. Before there was this key: outcome."]),
     ("~optim", ["optim is missing", "lr"]),
     ("seed=0,1", ["seed=0,1", "--multirun", "[a,b]"]),
     ("seed=range(3)", ["seed=range(3)", "--multirun"]),
