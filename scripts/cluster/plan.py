@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from grpo_runner.planning.needs import CUDA_ITSELF, Work, lasting, updating
 from grpo_runner.sizes import Sizes
 
 from . import simulate
-from .hardware import DISK, GLOO, MACHINE, MEETING, MFU, NETWORK, NVLINK, READ, ROUND, Gpu
+from .hardware import MACHINE, NETWORK, NVLINK, USUAL, Assumed, Gpu
 from .simulate import Numbers, Rates, Step, Whole
 
 MODELS = {"7B": "Qwen/Qwen2.5-7B", "32B": "Qwen/Qwen2.5-32B", "70B": "meta-llama/Llama-3.1-70B"}
@@ -31,7 +32,6 @@ SPARE = 0.05  # of the memory, left free
 PICKLED = 17
 # meetings of a step with one update (`Ranks._meet`): stop, rollout, gradient, tally, largest ratio, waiting
 MEETINGS = 6
-HOP = 50e-6  # seconds of a message between two machines by TCP; a meeting goes round the ring twice
 
 
 @dataclass(frozen=True)
@@ -141,14 +141,20 @@ def update_flops(size: Sizes, checkpointing: bool = True, context: float = 0.0) 
     return 4 * size.base + 6 * adapter + 4 * head + 3 * attended + again
 
 
-def round_seconds(size: Sizes, gpu: Gpu, tensor: int, rows: Numbers, context: Numbers) -> Numbers:
+def round_seconds(
+    size: Sizes, gpu: Gpu, tensor: int, rows: Numbers, context: Numbers, assumed: Assumed = USUAL
+) -> Numbers:
     """A decoding round: the slower of reading weights and keys and of the products, the sums of a tensor-parallel
     group (two a layer), and what a round takes besides.
     """
-    read = (ITEM * size.parameters + size.cache_a_token(ITEM) * context) / (tensor * gpu.read * READ)
-    products = 2 * size.parameters * rows / (tensor * gpu.flops * MFU)
-    sums = 2 * size.num_hidden_layers * (MEETING + 2 * rows * size.hidden_size * ITEM / NVLINK) if tensor > 1 else 0.0
-    return np.maximum(read, products) + sums + ROUND
+    read = (ITEM * size.parameters + size.cache_a_token(ITEM) * context) / (tensor * gpu.read * assumed.read)
+    products = 2 * size.parameters * rows / (tensor * gpu.flops * assumed.mfu)
+    sums = (
+        2 * size.num_hidden_layers * (assumed.sum_s + 2 * rows * size.hidden_size * ITEM / NVLINK)
+        if tensor > 1
+        else 0.0
+    )
+    return np.maximum(read, products) + sums + assumed.round_s
 
 
 def ring(size: float, members: int, speed: float) -> float:
@@ -173,39 +179,43 @@ def bytes_a_step(size: Sizes, layout: Layout, lengths_QG: Whole) -> dict[str, fl
     }
 
 
-def rates(size: Sizes, gpu: Gpu, layout: Layout, lengths_QG: Whole, whole_s: float) -> Rates:
+def rates(size: Sizes, gpu: Gpu, layout: Layout, lengths_QG: Whole, whole_s: float, assumed: Assumed = USUAL) -> Rates:
     """whole_s: seconds that a process takes for a token of the whole step, as measured."""
     moved = bytes_a_step(size, layout, lengths_QG)
     adapter = moved["adapter to the engine"]
-    token = update_flops(size, context=PROMPT + float(lengths_QG.mean()) / 2) / (gpu.flops * MFU)
+    token = update_flops(size, context=PROMPT + float(lengths_QG.mean()) / 2) / (gpu.flops * assumed.mfu)
     tokens = (float(lengths_QG.sum()) + PROMPT * len(lengths_QG)) / layout.gpus
     # gathers overlap with the products: only where they are slower do they count
     token = max(token, moved["base, gathered"] / NVLINK / tokens)
     speed = NVLINK if layout.gpus <= MACHINE else NETWORK
-    hops = MEETINGS * 2 * (layout.gpus - 1) * (HOP if layout.gpus > MACHINE else HOP / 5)
+    # a meeting goes round the ring twice: how much each has to say, and what
+    hops = MEETINGS * 2 * (layout.gpus - 1) * assumed.hop_s
     return Rates(
-        round_s=lambda rows, context: round_seconds(size, gpu, layout.tensor, rows, context),
-        prompt_s=2 * size.parameters / (layout.tensor * gpu.flops * MFU),
+        round_s=lambda rows, context: round_seconds(size, gpu, layout.tensor, rows, context, assumed),
+        prompt_s=2 * size.parameters / (layout.tensor * gpu.flops * assumed.mfu),
         update_s=token,
         whole_s=whole_s,
-        exchange_s=moved["answers"] / GLOO + hops,
+        exchange_s=moved["answers"] / assumed.gloo + hops,
         reduce_s=ring(adapter, layout.gpus, speed),
-        saving_s=3 * adapter / DISK,
-        begin_s=2 * adapter / DISK,  # written to a folder, read by the engine
+        saving_s=3 * adapter / assumed.disk,
+        begin_s=2 * adapter / assumed.disk,  # written to a folder, read by the engine
     )
 
 
 # --- a plan
 
 
-def plan(name: str, gpu: Gpu, layout: Layout, load: Load, whole_s: float) -> Plan | None:
+def plan(name: str, gpu: Gpu, layout: Layout, load: Load, whole_s: float, assumed: Assumed = USUAL) -> Plan | None:
     """None where it does not fit: no room for the keys and values of one answer of full length."""
     size, lengths_QG = sizes(name), lengths(load)
     parts = memory(size, gpu, layout)
     keys = parts["keys and values"]
     if keys * layout.tensor < size.cache_a_token(ITEM) * (PROMPT + BUDGET):
         return None
-    found, many = rates(size, gpu, layout, lengths_QG, whole_s), rooms(size, layout, keys, float(lengths_QG.mean()))
+    found, many = (
+        rates(size, gpu, layout, lengths_QG, whole_s, assumed),
+        rooms(size, layout, keys, float(lengths_QG.mean())),
+    )
     own_RM = simulate.by_replica(lengths_QG, layout.replicas)
     prompts_R = (own_RM > 0).sum(1) / load.size
     sampled_R = simulate.rollout(own_RM, PROMPT, prompts_R, many, found, STRIDE)
@@ -222,9 +232,9 @@ def layouts(gpus: int) -> list[Layout]:
     return [Layout(gpus, 1, False), *(Layout(gpus, tensor, True) for tensor in (1, 2, 4, 8) if tensor <= gpus)]
 
 
-def fitting(name: str, gpu: Gpu, gpus: int, load: Load, whole_s: float) -> list[Plan]:
+def fitting(name: str, gpu: Gpu, gpus: int, load: Load, whole_s: float, assumed: Assumed = USUAL) -> list[Plan]:
     """The plans of all layouts that fit, the simplest first."""
-    plans = (plan(name, gpu, layout, load, whole_s) for layout in layouts(gpus))
+    plans = (plan(name, gpu, layout, load, whole_s, assumed) for layout in layouts(gpus))
     return [found for found in plans if found is not None]
 
 
@@ -239,9 +249,8 @@ def stops_at(seconds: dict[int, float], gain: float = 1.5) -> int:
     """The last number of GPUs of which twice as many make the step `gain` times as fast; the first where none does."""
     counts = sorted(seconds)
     held = counts[0]
-    for few, many in zip(counts, counts[1:], strict=False):
+    for few, many in pairwise(counts):
         if seconds[few] / seconds[many] < gain:
             break
         held = many
     return held
-

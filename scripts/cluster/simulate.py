@@ -80,7 +80,7 @@ def lengths(questions: int, size: int, median: float, budget: int, seed: int = 0
 
 
 def by_replica(lengths_QG: Whole, replicas: int) -> Whole:
-    """(R, M) lengths of each replica's answers, its contiguous share of the questions (`Ranks.share`); padded with 0."""
+    """(R, M) lengths of each replica's answers: its share of the questions in order (`Ranks.share`); padded with 0."""
     shares = [Ranks(rank, replicas).share(len(lengths_QG)) for rank in range(replicas)]
     size = lengths_QG.shape[1]
     found = np.zeros((replicas, max(1, size * max(map(len, shares)))), dtype=np.int64)
