@@ -32,7 +32,8 @@ class Assumed:
     """What no data sheet says. read: share of the memory's speed that decoding reaches. mfu: share of the products'
     speed that prompts and update reach. round_s: a decoding round beyond reading and products. sum_s: a sum over a
     tensor-parallel group, whatever its size. gloo: bytes a second that a process receives of pickled answers. hop_s: a
-    message between machines. disk: bytes a second of a checkpoint that is hashed, written and flushed.
+    message between machines. disk: bytes a second of a checkpoint that is hashed, written and flushed. host: between
+    a GPU and the machine's memory, where an engine's weights sleep.
     """
 
     read: float = 0.6
@@ -42,6 +43,7 @@ class Assumed:
     gloo: float = 1e9
     hop_s: float = 50e-6
     disk: float = 1e9
+    host: float = 50e9
 
 
 USUAL = Assumed()
@@ -75,4 +77,5 @@ ASSUMED = (
         "our choice: TCP, eight processes behind a machine's cards",
     ),
     ("a checkpoint", f"{USUAL.disk / GB:g} GB/s", "our choice: hashed, written and flushed, by rank 0"),
+    ("weights that sleep, each way", f"{USUAL.host / GB:g} GB/s", "PCIe 5.0 × 16 has 64 GB/s; our choice of its share"),
 )

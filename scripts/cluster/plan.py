@@ -104,23 +104,31 @@ def lengths(load: Load) -> Whole:
 
 
 def memory(size: Sizes, gpu: Gpu, layout: Layout) -> dict[str, float]:
-    """Bytes of a GPU by part; the last, keys and values, is what is left for them, 0 or less where nothing is."""
+    """Bytes of a GPU by part. vLLM sleeps in the machine's memory while the update runs (docs/vllm.md), so that there
+    are two moments; the last two are what each leaves, below 0 where it does not fit.
+    """
     work = Work(
         sizes=size, item=ITEM, rows=1, groups=1, prompt=PROMPT, budget=BUDGET, micro=MICRO,
         micro_rows=1, adapter=size.lora(RANK), checkpointing=True, engine="vllm", shared=True,
     )  # fmt: skip
     stays = lasting(work)
-    parts: dict[str, float] = {
+    always: dict[str, float] = {
         "base, for the update": stays.pop("weights") / layout.shards,
         "adapter and its moments": sum(stays.values()),
-        "base, for sampling": size.parameters * ITEM / layout.tensor,
-        "update": sum(updating(work).values()),
-        # two layers whole at a time: the one that is computed and the one that is fetched ahead
-        "gathered layers": 2 * ITEM * size.base / size.num_hidden_layers if layout.sharded else 0.0,
         "CUDA, and what is left free": 2 * CUDA_ITSELF + SPARE * gpu.memory,
     }
-    parts["keys and values"] = gpu.memory - sum(parts.values())
-    return parts
+    sampling = size.parameters * ITEM / layout.tensor
+    # two layers whole at a time: the one that is computed and the one that is fetched ahead
+    gathered = 2 * ITEM * size.base / size.num_hidden_layers if layout.sharded else 0.0
+    update = sum(updating(work).values()) + gathered
+    left = gpu.memory - sum(always.values())
+    return {
+        **always,
+        "sampling: the engine's base": sampling,
+        "update: what it adds": update,
+        "left beside the update": left - update,
+        "left for keys and values": left - sampling,
+    }
 
 
 def rooms(size: Sizes, layout: Layout, keys: float, mean: float) -> int:
@@ -198,7 +206,8 @@ def rates(size: Sizes, gpu: Gpu, layout: Layout, lengths_QG: Whole, whole_s: flo
         exchange_s=moved["answers"] / assumed.gloo + hops,
         reduce_s=ring(adapter, layout.gpus, speed),
         saving_s=3 * adapter / assumed.disk,
-        begin_s=2 * adapter / assumed.disk,  # written to a folder, read by the engine
+        # the adapter is written to a folder and read by the engine, which wakes before and sleeps afterwards
+        begin_s=2 * adapter / assumed.disk + 2 * size.parameters * ITEM / layout.tensor / assumed.host,
     )
 
 
@@ -209,8 +218,8 @@ def plan(name: str, gpu: Gpu, layout: Layout, load: Load, whole_s: float, assume
     """None where it does not fit: no room for the keys and values of one answer of full length."""
     size, lengths_QG = sizes(name), lengths(load)
     parts = memory(size, gpu, layout)
-    keys = parts["keys and values"]
-    if keys * layout.tensor < size.cache_a_token(ITEM) * (PROMPT + BUDGET):
+    keys = parts["left for keys and values"]
+    if parts["left beside the update"] < 0 or keys * layout.tensor < size.cache_a_token(ITEM) * (PROMPT + BUDGET):
         return None
     found, many = (
         rates(size, gpu, layout, lengths_QG, whole_s, assumed),
