@@ -26,6 +26,7 @@ PUBLISHED = {  # numbers in the hub's safetensors
     "meta-llama/Llama-3.2-1B": 1_235_814_400,
     "meta-llama/Llama-3.2-3B": 3_212_749_824,
     "meta-llama/Llama-3.1-8B": 8_030_261_248,
+    "meta-llama/Llama-3.1-70B": 70_553_706_496,
     "deepseek-ai/deepseek-math-7b-instruct": 6_910_365_696,
     "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B": 1_777_088_000,
 }
