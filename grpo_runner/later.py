@@ -8,6 +8,7 @@ from typing import Any
 LATER: dict[str, Any] = {
     "reward.overlong_buffer": None,
     "reward.model": None,
+    "reward.model_revision": None,
     "reward.refresh_every": 0,
     "reward.model_lr": 2e-5,
     "reward.replay": 0.1,

@@ -58,6 +58,8 @@ def _reward(config: RunConfig) -> Iterator[str]:
         yield "reward.parts has `model`, but reward.model is null. Set reward.model to a hub id or a folder."
     if reward_model is not None and "model" not in parts:
         yield "reward.model is set, but has no weight. Add +reward.parts.model=1.0, or take reward=model."
+    if config.reward.model_revision is not None and reward_model is None:
+        yield "reward.model_revision changes nothing without reward.model. Leave it out."
 
 
 def _refreshed(config: RunConfig) -> Iterator[str]:

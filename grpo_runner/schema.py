@@ -111,6 +111,7 @@ class RewardConfig:
     parts: dict[str, float]
     function: str | None
     model: Text | None
+    model_revision: Text | None
     refresh_every: Natural
     model_lr: Rate
     replay: Probability

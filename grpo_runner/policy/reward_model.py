@@ -22,8 +22,8 @@ class RewardModel:
     its beginning.
     """
 
-    def __init__(self, path: str, device: torch.device, dtype: torch.dtype) -> None:
-        self.path, self.device, self.dtype = path, device, dtype
+    def __init__(self, path: str, device: torch.device, dtype: torch.dtype, revision: str | None = None) -> None:
+        self.path, self.revision, self.device, self.dtype = path, revision, device, dtype
         self.model: Any = None
         self.tokenizer: Any = None
 
@@ -33,8 +33,9 @@ class RewardModel:
 
         options = {"key": "reward.model"}
         source = ModelConfig(
-            path=self.path, revision=None, gradient_checkpointing=False, quantize="none", attn_implementation="auto"
-        )
+            path=self.path, revision=self.revision, gradient_checkpointing=False, quantize="none",
+            attn_implementation="auto",
+        )  # fmt: skip
         self.tokenizer = from_pretrained(AutoTokenizer, source, ": its tokenizer", **options)
         self.tokenizer.padding_side, self.tokenizer.truncation_side = "right", "left"
         if self.tokenizer.pad_token_id is None:
@@ -127,4 +128,4 @@ def reward_model(config: RunConfig, device: torch.device) -> RewardModel | None:
         return None
     # a step of AdamW is too small for parameters in bfloat16
     dtype = torch.float32 if config.reward.refresh_every else choose_dtype(config.dtype, device)
-    return RewardModel(path, device, dtype)
+    return RewardModel(path, device, dtype, config.reward.model_revision)

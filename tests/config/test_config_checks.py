@@ -68,6 +68,7 @@ FAULTS = [
     (["reward.model_lr=1.0"], "reward.model_lr changes nothing"),
     (["reward.replay=0.5"], "reward.replay changes nothing"),
     (["reward.model=a/b"], "reward.model is set, but has no weight"),
+    (["reward.model_revision=v1"], "reward.model_revision changes nothing without reward.model"),
     (["advantage=process"], "no step has a reward"),
     (["reward.steps=lines"], "reward.steps=lines changes nothing"),
     ([*PROCESS, "advantage.baseline=leave_one_out"], "both are over the steps"),

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from grpo_runner.config import compose
 from grpo_runner.errors import InputError
+from grpo_runner.policy import reward_model
 from grpo_runner.policy.models import EMBEDDED
 from grpo_runner.policy.reward_model import RewardModel
 from tests.train.test_process_run import completions
@@ -35,6 +37,16 @@ def loaded(folder: Path) -> RewardModel:
     model = RewardModel(str(folder), torch.device("cpu"), torch.float32)
     model.load()
     return model
+
+
+def test_the_revision_that_was_asked_for_is_fetched(monkeypatch):
+    def fetched(cls, source, *_, **__):
+        raise InputError(f"{source.path} at {source.revision}")
+
+    monkeypatch.setattr(reward_model, "from_pretrained", fetched)
+    config = compose(["reward=model", "reward.model=a/b", "reward.model_revision=v1"])
+    with pytest.raises(InputError, match="a/b at v1"):
+        reward_model.reward_model(config, torch.device("cpu")).load()
 
 
 @pytest.fixture(scope="module", params=[1, 2])

@@ -134,8 +134,8 @@ def test_words_and_readability():
 def config(**changes: object) -> RewardConfig:
     values: dict[str, object] = {
         "parts": {"countdown": 0.9, "format": 0.1}, "function": None, "truncated": "zero", "deadline_s": 5.0,
-        "workers": 1, "overlong_buffer": None, "steps": "none", "model": None, "refresh_every": 0, "model_lr": 2e-5,
-        "replay": 0.1, **asdict(Policy()),
+        "workers": 1, "overlong_buffer": None, "steps": "none", "model": None, "model_revision": None, "refresh_every": 0,
+        "model_lr": 2e-5, "replay": 0.1, **asdict(Policy()),
     }  # fmt: skip
     return RewardConfig(**(values | changes))  # type: ignore[arg-type]
 

@@ -34,7 +34,7 @@ BASE = schema.RunConfig(
     prompt=schema.PromptConfig(template="{{question}}", system=None, chat=False, stop=()),
     samples=schema.SamplesConfig(source="policy", keep="all", per_question=None),
     reward=schema.RewardConfig(
-        parts={"correct": 1.0}, function=None, model=None, refresh_every=0, model_lr=2e-5, replay=0.1, steps="none", extract="box", boxes="unhedged", equality="value", units="optional",
+        parts={"correct": 1.0}, function=None, model=None, model_revision=None, refresh_every=0, model_lr=2e-5, replay=0.1, steps="none", extract="box", boxes="unhedged", equality="value", units="optional",
         percent="sign_optional", decimal_tolerance=1e-4, rounded_golds=True, numeric_tolerance=0.0, letters="with_text",
         lists="unordered", several_golds="any", truncated="keep", overlong_buffer=None, deadline_s=1.0, workers=1
     ),
