@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from functools import cache
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from grpo_runner.planning.bites import bites
 from grpo_runner.planning.words import read
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+PAGE = unescape((ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8"))
 QUOTED = re.compile(r"“([^”]+)”(?:[^“|(]{0,40}\(`plan ([^`]+)`\))?")
 SHOWN = [(said, words) for said, words in QUOTED.findall(PAGE) if words]
 PARTS = ("format", "model", "correct")
