@@ -18,6 +18,7 @@ from .series import Rows
 from .watch import firing, told
 
 USAGE = "Usage: python -m grpo_runner health RUN_FOLDER"
+MORE = "The rules: docs/health.md. From what you see to what to do: docs/troubleshooting.md"
 
 
 @dataclass
@@ -41,10 +42,10 @@ def held(rows: Rows) -> dict[str, Held]:
 def show(words: Sequence[str], console: Console | None = None) -> int:
     """Print the table of all rules for one run folder, and what those that held have found. Gives 0."""
     if {"-h", "--help"} & set(words):
-        (console or Screen()).print(f"{USAGE}\nThe rules: docs/health.md", soft_wrap=True)
+        (console or Screen()).print(f"{USAGE}\n{MORE}", soft_wrap=True)
         return 0
     if len(words) != 1 or words[0].startswith("-"):
-        raise InputError(f"{USAGE}\nThe rules: docs/health.md")
+        raise InputError(f"{USAGE}\n{MORE}")
     folder = Path(words[0])
     if not folder.is_dir():
         raise InputError(f"{folder}: {no_run(folder)}")
@@ -68,4 +69,5 @@ def show(words: Sequence[str], console: Console | None = None) -> int:
             console.print(Text.assemble((f"{name}, step {rule.steps[0]}: ", "bold yellow"), told(name, rule.found)))
     if not any(rule.steps for rule in found.values()):
         console.print("\nNo rule held at any step.")
+    console.print(f"\n{MORE}", style="dim", soft_wrap=True)
     return 0
