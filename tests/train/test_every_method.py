@@ -6,10 +6,13 @@ Long, so in `make test-all`; skipped where no model is named: GRPO_RUNNER_SMOLLM
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from grpo_runner import compose
 from grpo_runner.train import run
@@ -30,6 +33,10 @@ SMALL = (
 KEEPS = {"dpo", "online_dpo", "rft"}  # some right answer has to be there
 
 
+def adapter(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "adapter" / "adapter_model.safetensors")
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(MODEL is None, reason="GRPO_RUNNER_SMOLLM2 names no folder of SmolLM2-135M-Instruct")
 @pytest.mark.parametrize("method", METHODS)
@@ -44,5 +51,9 @@ def test_one_step(method: str, tmp_path: Path) -> None:
     config = compose([*words, f"hydra.run.dir={tmp_path / 'run'}"])
     run(config)
     (row,) = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
-    assert row["step"] == 0 and row["tokens/sampled"] > 0
+    assert row["step"] == 0 and (row["tokens/sampled"] > 0) == (method != "sft")  # which draws none
     assert row["updates"] in (0, config.optim.updates_per_rollout)  # 0: nothing was right, so nothing has weight
+    assert method != "sft" or row["updates"] == 1  # worked solutions always have
+    # an adapter's B begins at 0: it has moved where something was pushed, and nowhere else
+    moved = any(tensor.any() for name, tensor in adapter(tmp_path / "run").items() if "lora_B" in name)
+    assert moved == bool(row["updates"]) and (not moved or (math.isfinite(row["grad_norm"]) and row["grad_norm"] > 0))
