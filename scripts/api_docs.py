@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The package's API as pages, from its docstrings: api_docs.py [FOLDER], by default build/api/.
 
-Made by pdoc, of the extra `dev`. What pdoc warns of (an annotation that it cannot read, a name that is not there) ends
+Made by pdoc, of the extra `docs` (`pip install -e '.[docs]'`); the pages are no part of the repository. What pdoc warns of (an annotation that it cannot read, a name that is not there) ends
 it with exit code 1, as does a module that cannot be imported.
 """
 
@@ -51,6 +51,7 @@ def make(folder: Path) -> tuple[int, list[str]]:
         warnings.filterwarnings("ignore", "The module specification")
         # pydantic's own module, which types a class by what is there for type checkers alone
         warnings.filterwarnings("ignore", "Failed to run TYPE_CHECKING code while parsing PydanticDataclass")
+        warnings.filterwarnings("ignore", "Error parsing type annotation PydanticDataclass")
         pdoc.pdoc(*names, "!grpo_runner.__main__", output_directory=folder)
     return len(names), [str(one.message) for one in said]
 
