@@ -22,7 +22,9 @@ def test_untyped_functions_are_refused_everywhere_in_the_package():
     mypy = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]
     assert mypy["files"] == ["grpo_runner"]
     assert mypy["disallow_untyped_defs"] and mypy["disallow_incomplete_defs"]
-    weaker = [one for one in mypy["overrides"] if not one.get("disallow_untyped_defs", True) or one.get("ignore_errors")]
+    weaker = [
+        one for one in mypy["overrides"] if not one.get("disallow_untyped_defs", True) or one.get("ignore_errors")
+    ]
     assert weaker == [] and "exclude" not in mypy
 
 
