@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """The package's API as pages, from its docstrings: api_docs.py [FOLDER], by default build/api/.
 
-Made by pdoc, of the extra `docs` (`pip install -e '.[docs]'`); the pages are no part of the repository. What pdoc warns of (an annotation that it cannot read, a name that is not there) ends
-it with exit code 1, as does a module that cannot be imported.
+Made by pdoc, of the extra `docs` (`pip install -e '.[docs]'`); the pages are no part of the repository. What pdoc warns
+of (an annotation that it cannot read, a name that is not there) ends it with exit code 1, as does a module that cannot
+be imported.
 """
 
 from __future__ import annotations

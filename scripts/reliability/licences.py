@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The licences of all that is installed with the package, from its own metadata: licences.py [FILE], by default on the screen.
+"""The licences of all that is installed with the package, from its own metadata: licences.py [FILE], or on the screen.
 
-Goes from the installed `grpo-runner` over its dependencies and theirs, the extras too as far as they are installed. A licence that is not
-permissive, or that a package does not state, is flagged; EXPLAINED says what it means for a user. Exit code 1 where a flag has no
-explanation.
+Goes from the installed `grpo-runner` over its dependencies and theirs, the extras too as far as they are installed. A
+licence that is not permissive, or that a package does not state, is flagged; EXPLAINED says what it means for a user.
+Exit code 1 where a flag has no explanation.
 """
 
 from __future__ import annotations
@@ -20,19 +20,28 @@ from packaging.utils import canonicalize_name
 PACKAGE = "grpo-runner"
 EXTRAS = ("vllm", "qlora", "hub", "sweep", "reasoning", "docs", "dev")
 PERMISSIVE = {  # of SPDX, and how older metadata spells them
-    "mit", "mit license", "mit-cmu", "mit no attribution", "mit-0", "apache-2.0", "apache 2.0", "apache license 2.0", "apache license, version 2.0", "apache 2",
-    "apache", "apache software license", "apache license", "apache 2.0 license", "bsd", "bsd license", "bsd-2-clause", "bsd-3-clause", "3-clause bsd",
-    "3-clause bsd license", "bsd 3-clause license", "bsd-3-clause license", "new bsd", "isc", "isc license", "psf", "psf-2.0", "python-2.0",
-    "python software foundation license", "hpnd", "historical permission notice and disclaimer", "unlicense", "the unlicense", "zlib", "0bsd",
-    "cc0-1.0", "bsl-1.0", "cnri-python", "apache-2.0 with llvm-exception",
+    "mit", "mit license", "mit-cmu", "mit-0", "apache-2.0", "apache 2.0", "apache license 2.0",
+    "apache license, version 2.0", "apache 2", "apache", "apache software license", "apache license",
+    "apache 2.0 license", "bsd", "bsd license", "bsd-2-clause", "bsd-3-clause", "3-clause bsd", "3-clause bsd license",
+    "bsd 3-clause license", "bsd-3-clause license", "new bsd", "isc", "isc license", "psf", "psf-2.0", "python-2.0",
+    "python software foundation license", "hpnd", "historical permission notice and disclaimer", "unlicense",
+    "the unlicense", "zlib", "0bsd", "cc0-1.0", "bsl-1.0", "cnri-python", "apache-2.0 with llvm-exception",
 }  # fmt: skip
-WEAK = "copyleft of its own files alone: nothing to do for who uses it unchanged; who changes these files and passes them on shares them"
+WEAK = (
+    "copyleft of its own files alone: nothing to do for who uses it unchanged; "
+    "who changes these files and passes them on shares them"
+)
 CUDA = "comes with the CUDA build of torch alone, under NVIDIA's terms; the CPU build has none of it"
-EXPLAINED = {"certifi": WEAK, "tqdm": WEAK, "hypothesis": WEAK + "; for tests", "pathspec": WEAK + "; for development"}
+EXPLAINED = {
+    "certifi": WEAK,
+    "tqdm": WEAK,
+    "hypothesis": f"{WEAK}; for tests",
+    "pathspec": f"{WEAK}; for development",
+}
 
 
 class Row(NamedTuple):
-    """One installed package. by: what needs it, `run` or the extras' names. flag: why it is told, "" where it is permissive."""
+    """One installed package. by: what needs it, `run` or the extras' names. flag: why it is told, "" where permissive."""
 
     name: str
     version: str
@@ -42,7 +51,7 @@ class Row(NamedTuple):
 
 
 def closure(root: str, extra: str = "") -> set[str]:
-    """Names of what is installed for a package, with one of its extras. Requirements of other systems or not installed are left out."""
+    """Names of what is installed for a package, with one of its extras; what other systems need is left out."""
     seen: set[tuple[str, str]] = set()
     todo = [(canonicalize_name(root), extra)]
     while todo:
@@ -115,9 +124,12 @@ def page(found: list[Row]) -> str:
     lines = [
         "# Licences of what is installed with grpo_runner",
         "",
-        f"Made by `python scripts/reliability/licences.py docs/licences.md` from the metadata of {len(found)} installed packages (`run`: needed to run; else the extras",
-        "of pyproject.toml that need it; extras that were not installed are left out). Ours is Apache-2.0 (LICENSE). What a package states is listed, not checked",
-        "against its files.",
+        f"Made by `python scripts/reliability/licences.py docs/licences.md` from the metadata of {len(found)} installed "
+        "packages (`run`: needed to run; else the extras of pyproject.toml that need it; extras that were not installed "
+        "are left out). Ours is Apache-2.0 (LICENSE). What a package states is listed, not checked against its files.",
+        "",
+        "The CUDA build of torch, which is installed where there is an NVIDIA GPU, brings NVIDIA's libraries (`nvidia-*`) "
+        "under NVIDIA's own terms (`LicenseRef-NVIDIA-Proprietary`); the CPU build, whose packages these are, does not.",
         "",
         f"**{len(found) - len(flagged)} are permissive, {len(flagged)} are not, or do not say:**",
         "",
