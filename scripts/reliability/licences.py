@@ -41,7 +41,7 @@ EXPLAINED = {
 
 
 class Row(NamedTuple):
-    """One installed package. by: what needs it, `run` or the extras' names. flag: why it is told, "" where permissive."""
+    """One installed package. by: what needs it, `run` or extras' names. flag: why it is told, "" where permissive."""
 
     name: str
     version: str
@@ -124,12 +124,19 @@ def page(found: list[Row]) -> str:
     lines = [
         "# Licences of what is installed with grpo_runner",
         "",
-        f"Made by `python scripts/reliability/licences.py docs/licences.md` from the metadata of {len(found)} installed "
-        "packages (`run`: needed to run; else the extras of pyproject.toml that need it; extras that were not installed "
-        "are left out). Ours is Apache-2.0 (LICENSE). What a package states is listed, not checked against its files.",
+        (
+            "Made by `python scripts/reliability/licences.py docs/licences.md` from the metadata of "
+            f"{len(found)} installed packages (`run`: needed to run; else the extras of pyproject.toml that need it; "
+            "extras that were not installed are left out). Ours is Apache-2.0 (LICENSE). "
+            "What a package states is listed, not checked "
+            "against its files."
+        ),
         "",
-        "The CUDA build of torch, which is installed where there is an NVIDIA GPU, brings NVIDIA's libraries (`nvidia-*`) "
-        "under NVIDIA's own terms (`LicenseRef-NVIDIA-Proprietary`); the CPU build, whose packages these are, does not.",
+        (
+            "The CUDA build of torch, which is installed where there is an NVIDIA GPU, brings NVIDIA's libraries "
+            "(`nvidia-*`) under NVIDIA's own terms (`LicenseRef-NVIDIA-Proprietary`); the CPU build, whose "
+            "packages these are, does not."
+        ),
         "",
         f"**{len(found) - len(flagged)} are permissive, {len(flagged)} are not, or do not say:**",
         "",
@@ -154,10 +161,8 @@ def main(arguments: list[str]) -> int:
         print(text, end="")
     unexplained = [row for row in found if row.flag and not explained(row.name)]
     for row in unexplained:
-        print(
-            f"licences.py: {row.name}: {row.licence or 'no licence stated'} ({row.flag}) is not explained",
-            file=sys.stderr,
-        )
+        stated = row.licence or "no licence stated"
+        print(f"licences.py: {row.name}: {stated} ({row.flag}) is not explained", file=sys.stderr)
     return int(bool(unexplained) or not found)
 
 
