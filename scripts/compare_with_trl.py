@@ -121,7 +121,7 @@ class Seen(NamedTuple):
 class Observed(trl.GRPOTrainer):
     """GRPOTrainer that notes the inputs and the loss of each micro-batch; it changes nothing."""
 
-    def compute_loss(self, model, inputs, *args, **kwargs):
+    def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         loss = super().compute_loss(model, inputs, *args, **kwargs)
         self.noted = [*getattr(self, "noted", []), (inputs, loss.item())]
         return loss

@@ -123,7 +123,8 @@ class WandbTracker(Tracker):
             self._catch_up()
             if mode == "offline":  # the new file holds all that these held
                 for folder in older:
-                    shutil.rmtree(folder, ignore_errors=True)
+                    if folder != Path(self._run.dir).parent:  # named by the second: a quick resume may have the same
+                        shutil.rmtree(folder, ignore_errors=True)
 
     def step(self, step: int, metrics: Row) -> None:
         self._log(step, metrics, "")

@@ -1,11 +1,12 @@
 """Mutation check: small faults planted one at a time, and the share of them that the tests catch.
 
-    python scripts/reliability/mutants.py --seed 0 --drawn 40
+    python scripts/reliability/mutants.py --seed 0 --drawn 60
 
-The HAND written faults come first; the others are drawn by seed over all places of algorithm/ and
-train/checkpoint.py. Nothing is written: a child process forked after the slow imports sees the module with its fault,
-and runs the tests that could catch it, the nearest file first, up to the first failure. A fault under which they do
-not end within --limit seconds counts as caught, and is told as `time`.
+The HAND written faults come first; the others are drawn by seed over the modules of algorithm/ and reward/ and what
+stands near checkpoints in train/, equally many of each. They are planted in a copy of the last commit, so that
+processes that the tests start have them too and the tree may change meanwhile. A child process forked after the slow
+imports runs the tests that could catch a fault, the nearest file first, up to the first failure. A fault under which
+they do not end within --limit seconds counts as caught, and is told as `time`.
 """
 
 from __future__ import annotations
@@ -13,23 +14,47 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib
+import io
 import os
 import random
+import re
 import signal
+import subprocess
 import sys
+import tarfile
+import tempfile
 import time
-from collections import Counter
-from importlib.machinery import SourceFileLoader
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve().parents[2]
-ALGORITHM = ("advantages excluded weights kl surrogates importance kept pairs process question_weights gae stop_model",)
-NEAR = {  # of a module the test files that stand nearest; the room's others follow
+# The test files of a room, cheap ones first; those of NEAR come before them.
+ROOMS = {
+    "algorithm": "advantages excluded weights kl surrogates importance kept pairs process question_weights gae "
+    "stop_model",
+    "reward": "extract numbers statements check comparison compose mended answers policy steps countdown "
+    "policy_properties",
+}
+TRAIN = ("checkpoint", "folder", "credit", "rounds", "fixed", "collect")  # modules of train/
+NEAR = {  # of a module the test files that stand nearest; a path has its own room
     "advantages": "advantages excluded",
     "loss_norm": "weights excluded",
     "token_weights": "weights excluded",
     "surrogate": "surrogates",
+    "calculation": "steps",
+    "expressions": "countdown",
+    "worker": "workers",
+    "rules": "policy",
+    "labels": "policy extract",
+    "units": "mended answers",
+    "normalize": "numbers",
+    "folder": "data_digest run tests/crash/test_resume.py",
+    "credit": "process_run ppo every_method",
+    "rounds": "rounds",
+    "fixed": "fixed",
+    "collect": "collect",
+    "checkpoint": "checkpoint",
 }
 SWAPS: dict[type, type] = {
     ast.Add: ast.Sub,
@@ -51,6 +76,8 @@ SWAPS: dict[type, type] = {
     ast.Is: ast.IsNot,
     ast.IsNot: ast.Is,
 }
+TYPES = re.compile(r"((None|str|int|float|bool|bytes|dict|list|tuple|set|\w*\.?[A-Z]\w*)(\[.*\])?( \| )?)+")
+PATHS = re.compile(r"""['"]|Path\(|path|folder|root|FILE|_dir""")
 DROPPED = {"detach", "clamp", "masked_fill", "abs", "nan_to_num", "sorted", "flip", "cumsum", "double", "sqrt"}
 
 # (module, line as it stands, line with the fault)
@@ -101,6 +128,7 @@ def by_hand() -> list[Fault]:
     return made
 
 
+@cache
 def sites(source: str) -> list[tuple[int, str, str]]:
     """(place in the walk of the tree, kind of the fault, in words) of every fault that a module has a place for."""
     return [(at, *kind) for at, node in enumerate(ast.walk(ast.parse(source))) for kind in _kinds(node)]
@@ -117,8 +145,10 @@ def planted_at(file: str, source: str, at: int, kind: str, text: str) -> Fault:
 
 def _kinds(node: ast.AST) -> list[tuple[str, str]]:
     if isinstance(node, ast.BinOp | ast.BoolOp) and type(node.op) in SWAPS:
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr) and "None" in ast.unparse(node):
-            return []  # an annotation, which nothing evaluates
+        if isinstance(node.op, ast.BitOr) and TYPES.fullmatch(ast.unparse(node)):
+            return []  # of types: most are annotations, which nothing evaluates
+        if isinstance(node.op, ast.Div) and PATHS.search(ast.unparse(node)):
+            return []  # ends with a TypeError at once, which says nothing about the tests
         return [("op", f"{ast.unparse(node)[:60]}: {SWAPS[type(node.op)].__name__}")]
     if isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPS:
         return [("compare", f"{ast.unparse(node)[:60]}: {SWAPS[type(node.ops[0])].__name__}")]
@@ -147,33 +177,51 @@ def _plant(node: Any, kind: str) -> None:
 
 
 def drawn(count: int, seed: int) -> list[Fault]:
-    """`count` faults, drawn by seed over the places of all modules of algorithm/ and of train/checkpoint.py."""
-    files = [*sorted((HERE / "grpo_runner/algorithm").glob("*.py")), HERE / "grpo_runner/train/checkpoint.py"]
-    files = [file for file in files if file.name not in ("__init__.py", "own.py")]
-    sources = {str(file.relative_to(HERE / "grpo_runner")): file.read_text() for file in files}
-    everywhere = [(name, source, *site) for name, source in sources.items() for site in sites(source)]
-    return [planted_at(*one) for one in random.Random(seed).sample(everywhere, min(count, len(everywhere)))]
+    """`count` faults, drawn by seed: the modules in a drawn order, one of each and then one more of each."""
+    package = HERE / "grpo_runner"
+    files = [file for room in ROOMS for file in sorted((package / room).glob("*.py"))]
+    files = [file for file in files if file.name not in ("__init__.py", "own.py", "examples.py")]
+    files += [package / "train" / f"{name}.py" for name in TRAIN]
+    chance, places = random.Random(seed), []
+    for file in files:
+        source = file.read_text()
+        found = sites(source)
+        order = chance.sample(found, len(found))
+        name = str(file.relative_to(package))
+        places += [(turn, chance.random(), (name, source, *site)) for turn, site in enumerate(order)]
+    return [planted_at(*place) for _, _, place in sorted(places)[:count]]
 
 
 def tests_of(file: str) -> list[str]:
     """The test files that could catch a fault of this module, nearest first."""
-    if file.startswith("train/"):
-        return ["tests/train/test_checkpoint.py"]
-    name = Path(file).stem
+    room, name = file.split("/")[0], Path(file).stem
     near = NEAR.get(name, name).split()
-    order = [*near, *(other for other in ALGORITHM[0].split() if other not in near)]
-    return [f"tests/algorithm/test_{name}.py" for name in order]
+    order = dict.fromkeys([*near, *ROOMS.get(room, "").split()])
+    paths = [name if "/" in name else f"tests/{room}/test_{name}.py" for name in order]
+    return [path for path in paths if (HERE / path).exists()]
 
 
-def caught_by(fault: Fault, limit: int) -> str | None:
-    """The first test that fails under the fault, or `time`; None: it survived."""
+def copied(folder: str) -> str:
+    """The last commit as a folder with its modules compiled, to be taken for as long as a source has not changed."""
+    archive = subprocess.run(["git", "archive", "HEAD"], cwd=HERE, check=True, capture_output=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        tar.extractall(folder, filter="data")
+    made = [sys.executable, "-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "grpo_runner"]
+    subprocess.run(made, cwd=folder, check=True)
+    return subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=HERE, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def caught_by(tests: list[str], limit: int) -> str | None:
+    """The first of these tests that fails in the folder that we are in, or `time`; None: all pass."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(read)
         signal.alarm(limit)
         try:
-            os.write(write, _run(fault).encode()[:400])
+            os.write(write, _run(tests).encode()[:400])
         finally:
             os._exit(0)
     os.close(write)
@@ -185,22 +233,15 @@ def caught_by(fault: Fault, limit: int) -> str | None:
     return None if found == "none" else found or "crash"
 
 
-def _run(fault: Fault) -> str:
+def _run(tests: list[str]) -> str:
     import pytest
 
-    target, plain = str(HERE / "grpo_runner" / fault.file), SourceFileLoader.get_code
-
-    def get_code(self: Any, name: str) -> Any:
-        return compile(fault.source, target, "exec") if self.path == target else plain(self, name)
-
-    SourceFileLoader.get_code = get_code  # type: ignore[method-assign,assignment]
+    os.setsid()  # what a test leaves behind does not read our terminal
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
     os.dup2(silent, 2)
     first = First()
-    rc = pytest.main(
-        [*tests_of(fault.file), "-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-m", "not slow"], [first]
-    )
+    rc = pytest.main([*tests, "-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-m", "not slow"], [first])
     return "none" if rc == 0 else first.name or f"pytest {int(rc)}"
 
 
@@ -216,31 +257,46 @@ class First:
 
 
 def main() -> int:
-    """Print a line for each fault, then the share. Exit code 1 where the tests fail without a fault."""
+    """Print a line for each fault, then the share. Exit code 1 where tests fail without one."""
     asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     asked.add_argument("--seed", type=int, default=0)
     asked.add_argument("--drawn", type=int, default=40)
     asked.add_argument("--limit", type=int, default=120, help="seconds for a fault")
     asked.add_argument("--no-hand", action="store_true", help="leave the written faults out")
+    asked.add_argument("--part", default="1/1", help="1/2 and 2/2: every other fault, to share them out")
     options = asked.parse_args()
-    os.chdir(HERE)
-    sys.path.insert(0, str(HERE))
+    part, parts = map(int, options.part.split("/"))
+    planted = [*([] if options.no_hand else by_hand()), *drawn(options.drawn, options.seed)][part - 1 :: parts]
     for name in ("torch", "pytest", "hypothesis", "hydra", "scipy.stats", "safetensors.torch", "transformers"):
         importlib.import_module(name)
-    for file in ("algorithm/kl.py", "train/checkpoint.py"):  # the negative control: no fault, and nothing is caught
-        whole = Fault(file, 0, "no fault", (HERE / "grpo_runner" / file).read_text())
-        if found := caught_by(whole, 10 * options.limit):
-            print(f"without a fault {found} fails: nothing can be said")
-            return 1
-    planted = [*([] if options.no_hand else by_hand()), *drawn(options.drawn, options.seed)]
-    count: Counter[bool] = Counter()
-    for fault in planted:
-        began = time.perf_counter()
-        found = caught_by(fault, options.limit)
-        count[found is not None] += 1
-        seconds = time.perf_counter() - began
-        print(f"| {fault.file}:{fault.line} | `{fault.text}` | {found or 'SURVIVED'} | {seconds:.0f} s |", flush=True)
-    print(f"caught {count[True]} of {len(planted)}: {100 * count[True] / max(len(planted), 1):.1f} %")
+    with tempfile.TemporaryDirectory() as folder:
+        print(f"at {copied(folder)}", flush=True)
+        os.chdir(folder)
+        os.environ |= {"PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}
+        sys.dont_write_bytecode = True
+        sys.path[:] = [folder, *(path for path in sys.path if Path(path or ".").resolve() != HERE)]
+        caught: dict[Fault, str] = {}
+        for fault in planted:
+            began, file = time.perf_counter(), Path("grpo_runner", fault.file)
+            whole = file.read_text()
+            file.write_text(fault.source)
+            found = caught_by(tests_of(fault.file), options.limit)
+            file.write_text(whole)
+            if found:
+                caught[fault] = found
+            seconds = time.perf_counter() - began
+            print(
+                f"| {fault.file}:{fault.line} | `{fault.text}` | {found or 'SURVIVED'} | {seconds:.0f} s |", flush=True
+            )
+        # the negative control: what caught a fault passes without one, else it caught nothing
+        ids = sorted({name for name in caught.values() if name.startswith("tests/")})
+        while ids and (wrong := caught_by(ids, 20 * options.limit)):
+            print(f"without a fault {wrong} fails: it caught nothing")
+            if wrong not in ids:
+                return 1
+            ids.remove(wrong)
+            caught = {fault: name for fault, name in caught.items() if name != wrong}
+        print(f"caught {len(caught)} of {len(planted)}: {100 * len(caught) / max(len(planted), 1):.1f} %")
     return 0
 
 

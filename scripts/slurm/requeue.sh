@@ -2,9 +2,10 @@
 # Sourced by the job scripts beside it: `keep_going COMMAND …` runs a command and, near the job's end, lets it save and puts
 # the job back into the queue, where the same command goes on from the last checkpoint.
 #
-# `#SBATCH --signal=B:USR1@300` sends SIGUSR1 to the batch script 300 seconds before the time is up: more than a step and a
-# save take. It is handed to the job's steps as SIGINT, on which a run finishes its step and saves. SIGTERM (pre-emption, scancel) is
-# handed on too, but does not requeue: after pre-emption Slurm does that itself (`#SBATCH --requeue`), after scancel nobody should.
+# `#SBATCH --signal=B:USR1@300` sends SIGUSR1 to the batch script alone, 300 seconds before the time is up: more than a step and
+# a save take. It is handed to the job's steps as SIGINT, on which a run finishes its step and saves: torchrun would die of SIGUSR1,
+# and vLLM beside a run of SIGTERM. SIGTERM (pre-emption, scancel) is handed on too, which a run that has had it from Slurm does not
+# mind. It does not requeue: after pre-emption Slurm does that itself (`#SBATCH --requeue`), after scancel nobody should.
 
 # not put back whatever the clock says: 0 done, 2 bad input, 3 folder in use, 4 not finite, 5 a health stop
 readonly FINAL=' 0 2 3 4 5 '

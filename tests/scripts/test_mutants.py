@@ -34,6 +34,20 @@ def test_each_place_gives_one_fault(mutants):
     )
 
 
+def test_types_and_paths_are_no_places(mutants):
+    assert (
+        mutants.sites("def f(x: A | None, y: dict[str, int] | b.C) -> str | A: return folder / 'x', Path(x) / y") == []
+    )
+    assert len(mutants.sites("mask | clipped")) == len(mutants.sites("total / count")) == 1  # the control
+
+
+def test_each_module_has_its_share_and_tests_that_are_there(mutants):
+    files = [fault.file for fault in mutants.drawn(60, 0)]
+    assert {file.split("/")[0] for file in files} == {"algorithm", "reward", "train"}
+    assert len(set(files)) > 40 and max(files.count(file) for file in files) <= 2
+    assert all(mutants.tests_of(file) for file in files)
+
+
 def test_written_faults_still_have_their_lines(mutants):
     made = mutants.by_hand()
     assert len(made) == len(mutants.HAND) >= 20

@@ -216,6 +216,8 @@ def wandb_records(path: Path) -> Iterator[object]:
     from wandb.proto.wandb_internal_pb2 import Record
 
     data, at, part, block = path.read_bytes(), 7, b"", 32768
+    if not data:
+        return  # older versions hold the first block back for a while
     assert data[:4] == b":W&B"
     while at + 7 <= len(data):
         if block - at % block < 7:  # too short for a record's header: padding

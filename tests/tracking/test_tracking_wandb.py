@@ -38,18 +38,19 @@ class Offline:
     """What the one offline file of a run folder holds."""
 
     def __init__(self, run_dir: str, read_wandb) -> None:
-        (self.file,) = Path(run_dir).glob("wandb/offline-run-*/run-*.wandb")
         self.history: dict[int, dict[str, object]] = {}
         self.config: dict[str, object] = {}
         self.artifacts = []
         self.alerts = []
         # W&B's own process may still be writing when `finish` returns; the exit record is the last
-        records = []
+        records, found = [], []
         for _ in range(100):
-            records = list(read_wandb(self.file))
+            found = list(Path(run_dir).glob("wandb/offline-run-*/run-*.wandb"))
+            records = list(read_wandb(found[0])) if found else []
             if any(record.WhichOneof("record_type") == "exit" for record in records):
                 break
             time.sleep(0.1)
+        (self.file,) = found
         for record in records:
             kind = record.WhichOneof("record_type")
             if kind == "run":
