@@ -36,6 +36,21 @@ def _quantize(config: RunConfig) -> Iterator[str]:
         yield "model.quantize=nf4 with rollout=vllm: vLLM would sample from the base as it was stored."
 
 
+def _shard_base(config: RunConfig) -> Iterator[str]:
+    """What needs the whole base in each process, or passes that the processes do not make together."""
+    refused = {
+        "lora=off": (not config.lora.enabled, "an adapter; all weights are trained whole"),
+        "model.quantize": (config.model.quantize != "none", "none"),
+        "optim.packing=false": (not config.optim.packing, "true"),
+        "rollout=transformers": (config.rollout.engine == "transformers", "native or vllm"),
+        "critic=own_model": (config.critic.kind == "own_model", "shared_base or none"),
+        "tracking.probe_every": (config.tracking.probe_every > 0, "0"),
+    }
+    for what, (given, allowed) in refused.items():
+        if given and config.shard_base != "none":
+            yield f"shard_base={config.shard_base} does not work with {what}. Allowed: {allowed}; or shard_base=none."
+
+
 def _ahead(config: RunConfig) -> Iterator[str]:
     rollout = config.rollout
     copied = rollout.engine == "native" and rollout.merge_lora and config.lora.enabled
@@ -220,6 +235,7 @@ def _health(config: RunConfig) -> Iterator[str]:
 
 _FAULTS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _quantize,
+    _shard_base,
     _ahead,
     _group_of_one,
     _ddof,

@@ -63,5 +63,6 @@ LATER: dict[str, Any] = {
     "optim.packing": False,
     "optim.fused": False,
     "health.stop_on": [],
+    "shard_base": "none",
     "metric": "eval/sampled/accuracy",
 }

@@ -315,6 +315,7 @@ class RunConfig:
     temperature: Positive
     device: Literal["auto", "cpu", "cuda", "mps"]
     dtype: Literal["auto", "float32", "bfloat16"]
+    shard_base: Literal["none", "machine", "all"]
     run_name: Text
     sweep_name: str | None
     metric: Text

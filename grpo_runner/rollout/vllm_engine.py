@@ -59,6 +59,8 @@ class VllmEngine:
         self, questions: Sequence[Question], prompts: Sequence[tuple[int, ...]], group_size: int, sampling: Sampling
     ) -> list[Group]:
         """See Engine.sample. Raises MachineError where vLLM fails or the disk is full."""
+        if not questions:
+            return []
         self.version += 1
         folder = Path(tempfile.mkdtemp(prefix="grpo_runner_adapter_"))
         try:

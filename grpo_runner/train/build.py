@@ -78,7 +78,7 @@ def build(
     held_out, held_notes = suites(config, prompter, named, config.seed, config.data.max_prompt_tokens)
     small_note = order.check_size(len(questions), config.questions_per_step, config.data.small_set)
 
-    model, autocast = load_policy(config, device)
+    model, autocast = load_policy(config, device, ranks)
     needed = max(max(map(len, prompts.values())) + config.max_new_tokens, longest(held_out))
     position_note = positions(model.config, needed, "Lower max_new_tokens or data.max_prompt_tokens.")
     if learned is not None:
@@ -96,7 +96,10 @@ def build(
             {
                 "the configuration": repr(replace(config, run_dir=".")),
                 "data and prompts": repr(key(0, repr((questions, prompts, held_out)))),
-                "model.path": fingerprint(model.named_parameters()),
+                # a base that is shared out was looked at before that
+                "model.path": fingerprint(
+                    (trainer.named if trainer.shards.on else dict(model.named_parameters())).items()
+                ),
                 "beta.reference": fingerprint(trainer.reference.state().items()) if trainer.reference else "",
             }
         )

@@ -59,7 +59,7 @@ BASE = schema.RunConfig(
     ),
     checkpoint=schema.CheckpointConfig(every=1, keep=2),
     health=schema.HealthConfig(stop_on=()),
-    entropy_bonus=0.0, steps=6, seed=0, questions_per_step=4, max_new_tokens=32, temperature=1.0, device="cpu", dtype="float32",
+    entropy_bonus=0.0, steps=6, seed=0, questions_per_step=4, max_new_tokens=32, temperature=1.0, device="cpu", dtype="float32", shard_base="none",
     run_name="first", sweep_name="sweep_of_tests", metric="eval/sampled/accuracy", run_dir="unset",
 )  # fmt: skip
 
