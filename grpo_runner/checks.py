@@ -36,7 +36,7 @@ def _quantize(config: RunConfig) -> Iterator[str]:
         yield "model.quantize=nf4 with rollout=vllm: vLLM would sample from the base as it was stored."
 
 
-def _shard_base(config: RunConfig) -> Iterator[str]:
+def shard_base(config: RunConfig) -> Iterator[str]:
     """What needs the whole base in each process, or passes that the processes do not make together."""
     refused = {
         "lora=off": (not config.lora.enabled, "an adapter; all weights are trained whole"),
@@ -235,7 +235,7 @@ def _health(config: RunConfig) -> Iterator[str]:
 
 _FAULTS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _quantize,
-    _shard_base,
+    shard_base,
     _ahead,
     _group_of_one,
     _ddof,
