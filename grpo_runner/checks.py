@@ -147,11 +147,16 @@ def _importance(config: RunConfig) -> Iterator[str]:
 def _vllm(config: RunConfig) -> Iterator[str]:
     rollout = config.rollout
     if rollout.engine != "vllm":
-        for name in ("vllm_python", "vllm_memory"):
+        for name in ("vllm_python", "vllm_memory", "vllm_tensor_parallel"):
             value = getattr(rollout, name)
             if value != LATER[f"rollout.{name}"]:
                 yield f"rollout.{name}={value} changes nothing with rollout={rollout.engine}. Allowed: rollout=vllm."
         return
+    if rollout.vllm_tensor_parallel > 1 and rollout.vllm_python is None:
+        yield (
+            f"rollout.vllm_tensor_parallel={rollout.vllm_tensor_parallel} needs vLLM in a process of its own. "
+            "Allowed: rollout.vllm_python=PYTHON, or 1."
+        )
     if not config.lora.enabled:
         yield (
             "rollout=vllm with lora=off: vLLM is handed the adapter of each step, not all weights. "

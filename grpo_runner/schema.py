@@ -237,6 +237,7 @@ class RolloutConfig:
     importance_cap: Positive | None
     vllm_python: Text | None
     vllm_memory: Fraction
+    vllm_tensor_parallel: Count
 
 
 @dataclass(frozen=True, config=_STRICT)

@@ -104,7 +104,7 @@ def build(
             }
         )
     eos = eos_ids(model, tokenizer)
-    engine = start_engine(config, model, tokenizer, eos, needed, say, closing)
+    engine = start_engine(config, model, tokenizer, eos, needed, say, closing, ranks)
     if config.rollout.ahead and (ranks.world > 1 or not isinstance(engine, NativeEngine)):
         raise InputError("rollout.ahead=true: needs one process, and a model that rollout=native knows.")
     grade = start_grader(config, closing)

@@ -24,7 +24,7 @@ DATA = "data.json"  # the digest of the training questions
 MAY_CHANGE = (
     *("run_dir", "run_name", "sweep_name", "metric", "tracking", "checkpoint", "health", "optim.microbatch_tokens"),
     *("optim.packing", "optim.fused", "rollout.merge_lora", "shard_base"),  # the same to rounding
-    *("rollout.batch_rows", "rollout.vllm_python", "rollout.vllm_memory"),
+    *("rollout.batch_rows", "rollout.vllm_python", "rollout.vllm_memory", "rollout.vllm_tensor_parallel"),
     "data.solution_column",  # where solutions are trained on they are in the data's digest; elsewhere it has no say
 )
 

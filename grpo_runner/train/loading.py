@@ -86,10 +86,11 @@ def start_engine(
     longest: int,
     say: Callable[[str], None],
     closing: ExitStack,
+    ranks: Ranks | None = None,
 ) -> Engine:
-    """The engine of rollout.engine. longest: tokens of the longest prompt with its answer."""
+    """The engine of rollout.engine. longest: tokens of the longest prompt with its answer. ranks: who share it."""
     if config.rollout.engine == "vllm":
-        return vllm_engine.start(config, model, tokenizer, eos, longest, closing)
+        return vllm_engine.start(config, model, tokenizer, eos, longest, closing, ranks)
     return ENGINES[config.rollout.engine](model, tokenizer, eos, config.rollout, say)
 
 

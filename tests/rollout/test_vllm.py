@@ -10,6 +10,7 @@ import sys
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -24,6 +25,7 @@ from grpo_runner.policy.models import attach_lora, eos_ids, load_model, load_tok
 from grpo_runner.rollout import NativeEngine, Sampling, vllm_engine
 from grpo_runner.rollout.vllm_engine import VllmEngine, close, llm_settings, request_seed, sampling_params
 from grpo_runner.rollout.vllm_process import SERVER, VllmProcess, environment
+from grpo_runner.rollout.vllm_shared import SharedVllm
 from grpo_runner.types import Finish, Question
 from tests.helpers import changed
 from tests.rollout.test_engines import Letters
@@ -212,6 +214,81 @@ def test_a_vllm_process_sees_its_own_modules_and_one_gpu():
     assert made["CUDA_VISIBLE_DEVICES"] == "6" and made["VLLM_LOGGING_LEVEL"] == "INFO" and made["PATH"] == "p"
     assert environment({}, torch.device("cuda", 1))["CUDA_VISIBLE_DEVICES"] == "1"
     assert "CUDA_VISIBLE_DEVICES" not in environment({}, CPU)
+
+
+def test_a_vllm_that_splits_the_model_sees_as_many_gpus():
+    """The trainer's and those after it; of a list that is too short, how many there are."""
+    assert environment({}, torch.device("cuda", 0), 4)["CUDA_VISIBLE_DEVICES"] == "0,1,2,3"
+    assert environment({"CUDA_VISIBLE_DEVICES": "4, 6,7"}, torch.device("cuda", 1), 2)["CUDA_VISIBLE_DEVICES"] == "6,7"
+    with pytest.raises(InputError, match="vllm_tensor_parallel=4.*has fewer GPUs"):
+        environment({"CUDA_VISIBLE_DEVICES": "0,1"}, torch.device("cuda", 0), 4)
+    words = ["rollout=vllm", "rollout.vllm_tensor_parallel=2"]
+    with pytest.raises(InputError, match="needs vLLM in a process of its own"):
+        compose(words)
+    config = compose([*words, "rollout.vllm_python=python3"])
+    assert llm_settings(config, False, 77)["tensor_parallel_size"] == 2
+    assert llm_settings(CONFIG, False, 77)["tensor_parallel_size"] == 1
+
+
+class Rank:
+    """Process `rank` of those that ask `asked`; rank 0 goes first, and the others find what it gave."""
+
+    def __init__(self, rank: int, asked: list, given: list) -> None:
+        self.rank, self.leads, self.asked, self.given = rank, rank == 0, asked, given
+
+    def gather(self, values, where):
+        assert values == [self.asked[self.rank]]
+        return self.asked
+
+    def by_first(self, work, where):
+        if self.leads:
+            self.given.append(work())
+        return self.given[-1]
+
+
+@pytest.mark.parametrize("counts", [[2, 3, 0, 1], [0, 2], [0, 0]])
+def test_one_vllm_answers_all_processes_each_its_own(counts):
+    """Seeds tell whose answer it is; the vLLM of rank 0 is asked once, and not at all where nobody asks."""
+
+    class Seeds:
+        asked = 0
+
+        def generate(self, order):
+            self.asked += 1
+            return [{"ids": [seed], "version": order["version"]} for _, seeds in order["requests"] for seed in seeds]
+
+        def close(self):
+            self.closed = True
+
+    asked = [
+        [[[1, 2], [100 * rank + 10 * n, 100 * rank + 10 * n + 1]] for n in range(count)]
+        for rank, count in enumerate(counts)
+    ]
+    backend, given = Seeds(), []
+    for rank, count in enumerate(counts):
+        shared = SharedVllm(backend if rank == 0 else None, Rank(rank, asked, given))
+        rows = shared.generate({"adapter": "a", "version": 3, "sampling": {}, "requests": asked[rank]})
+        wanted = [100 * rank + 10 * n + i for n in range(count) for i in (0, 1)]
+        assert [row["ids"][0] for row in rows] == wanted
+        # negative control: what another process asked is not among them
+        assert all(row["ids"][0] // 100 == rank for row in rows)
+        shared.close()
+    assert backend.asked == (sum(counts) > 0) and backend.closed
+
+
+def test_a_process_without_questions_asks_a_shared_vllm_and_no_other():
+    """All processes must come to its meetings; a vLLM of one's own has nothing to do."""
+    calls = []
+    rank = SimpleNamespace(
+        rank=0,
+        leads=True,
+        gather=lambda values, where: calls.append(where) or values,
+        by_first=lambda work, where: work(),
+    )
+    model, backend = policy(), Recording()
+    assert ask(VllmEngine(model, Letters(), frozenset({2}), SharedVllm(backend, rank)), prompts=[]) == []
+    assert calls == ["vllm"] and not backend.orders
+    assert ask(VllmEngine(model, Letters(), frozenset({2}), backend), prompts=[]) == [] and not backend.orders
 
 
 def process(python, sleeps=False):
