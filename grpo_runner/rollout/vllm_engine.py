@@ -26,7 +26,7 @@ from ..schema import RunConfig
 from ..types import Completion, Finish, Group, Question
 from .engine import Sampling, completion
 from .vllm_process import SWITCHES, VllmProcess, refused
-from .vllm_shared import SharedVllm
+from .vllm_shared import SharedVllm, sharing
 
 # the ranks that vLLM reserves memory for
 RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
@@ -178,7 +178,7 @@ def start(
     """A VllmEngine by `rollout.vllm_python`, its vLLM closed with `closing`. Raises InputError, MachineError.
 
     On a GPU vLLM sleeps between calls, so that the update has its memory; a CPU has nothing that could. Each process of
-    a run has its own, on its own GPU, but one that splits the model over several is shared by all.
+    a run has its own, on its own GPU, but one that splits the model over several is shared by as many processes.
     """
     device = next(model.parameters()).device
     on_gpu, python = device.type == "cuda", config.rollout.vllm_python
@@ -186,8 +186,9 @@ def start(
     width = config.rollout.vllm_tensor_parallel
     backend: Generates
     if python and width > 1 and ranks is not None and ranks.world > 1:
-        own = VllmProcess(python, settings, on_gpu, device, width) if ranks.leads else None
-        backend = SharedVllm(own, ranks)
+        those = sharing(ranks, width)
+        own = VllmProcess(python, settings, on_gpu, device, width) if ranks.rank == those.start else None
+        backend = SharedVllm(own, ranks, those)
     elif python:
         backend = VllmProcess(python, settings, on_gpu, device, width)
     else:

@@ -12,22 +12,9 @@ from grpo_runner import compose
 from grpo_runner.errors import InputError, MachineError
 from grpo_runner.policy.shards import Shards
 from tests.parallel.runs import BOUND, alike, alone, answers, distance, rows
+from tests.threads import Meeting, together
 
 # --- who gathers what, in which order: processes are threads here, and a gather is a place where all must be
-
-
-class Meeting:
-    """What `world` threads bring to the same place; all are told where one is gone, or somewhere else."""
-
-    def __init__(self, world: int) -> None:
-        self.barrier, self.brought = threading.Barrier(world), {}
-
-    def __call__(self, rank: int, what: object) -> list:
-        self.brought[rank] = what
-        self.barrier.wait()
-        found = [self.brought[rank] for rank in sorted(self.brought)]
-        self.barrier.wait()
-        return found
 
 
 class Layer:
@@ -53,40 +40,32 @@ class Layer:
 
 def passes(counts: list[int], untrained: int, follow: bool = True) -> tuple[list[list[int]], list[BaseException]]:
     """Each thread makes so many passes with their backward passes, over four layers; gives what each gathered."""
-    meeting, logs, errors = Meeting(len(counts)), [[] for _ in counts], []
+    logs: list[list[int]] = [[] for _ in counts]
 
-    def work(rank: int) -> None:
-        try:
-            ranks = SimpleNamespace(rank=rank, world=len(counts), unheard=False)
-            ranks.gather = lambda values, where: [value for given in meeting(rank, values) for value in given]
-            layers = [Layer(number, rank, meeting, logs[rank], number >= untrained) for number in range(4)]
-            shards = Shards(layers, ranks)
+    def work(rank: int, meeting: Meeting) -> None:
+        ranks = SimpleNamespace(rank=rank, world=len(counts), unheard=False)
+        ranks.gather = lambda values, where: [value for given in meeting(rank, values) for value in given]
+        layers = [Layer(number, rank, meeting, logs[rank], number >= untrained) for number in range(4)]
+        shards = Shards(layers, ranks)
 
-            def backward() -> None:
-                for number in reversed(range(untrained, 4)):
-                    shards.open(number, number - 1)
-                    assert layers[number].whole
-                    if number > untrained:  # autograd asks for nothing below
-                        shards.close(number)
+        def backward() -> None:
+            for number in reversed(range(untrained, 4)):
+                shards.open(number, number - 1)
+                assert layers[number].whole
+                if number > untrained:  # autograd asks for nothing below
+                    shards.close(number)
 
-            for _ in range(counts[rank]):
-                for layer in shards.forward(lambda layer: layer):
-                    assert layer.whole
-                shards.backward(SimpleNamespace(backward=backward))
-                assert not any(layer.whole for layer in layers) and not ranks.unheard
-            if follow:
-                shards.follow()
-        except BaseException as error:
-            errors.append(error)
-        finally:
-            meeting.barrier.abort() if errors or not follow else None
+        for _ in range(counts[rank]):
+            for layer in shards.forward(lambda layer: layer):
+                assert layer.whole
+            shards.backward(SimpleNamespace(backward=backward))
+            assert not any(layer.whole for layer in layers) and not ranks.unheard
+        if follow:
+            shards.follow()
+        elif counts[rank] < max(counts):
+            raise SystemExit  # gone
 
-    threads = [threading.Thread(target=work, args=(rank,)) for rank in range(len(counts))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return logs, errors
+    return logs, together(len(counts), work)
 
 
 @pytest.mark.parametrize("untrained", [0, 2])

@@ -25,10 +25,11 @@ from grpo_runner.policy.models import attach_lora, eos_ids, load_model, load_tok
 from grpo_runner.rollout import NativeEngine, Sampling, vllm_engine
 from grpo_runner.rollout.vllm_engine import VllmEngine, close, llm_settings, request_seed, sampling_params
 from grpo_runner.rollout.vllm_process import SERVER, VllmProcess, environment
-from grpo_runner.rollout.vllm_shared import SharedVllm
+from grpo_runner.rollout.vllm_shared import SharedVllm, sharing
 from grpo_runner.types import Finish, Question
 from tests.helpers import changed
 from tests.rollout.test_engines import Letters
+from tests.threads import Meeting, together
 
 CPU = torch.device("cpu")
 SAMPLING = Sampling(temperature=1.0, top_p=1.0, top_k=0, max_new_tokens=12, stop=(), seed=0, purpose="rollout", step=3)
@@ -230,65 +231,86 @@ def test_a_vllm_that_splits_the_model_sees_as_many_gpus():
     assert llm_settings(CONFIG, False, 77)["tensor_parallel_size"] == 1
 
 
-class Rank:
-    """Process `rank` of those that ask `asked`; rank 0 goes first, and the others find what it gave."""
-
-    def __init__(self, rank: int, asked: list, given: list) -> None:
-        self.rank, self.leads, self.asked, self.given = rank, rank == 0, asked, given
-
-    def gather(self, values, where):
-        assert values == [self.asked[self.rank]]
-        return self.asked
-
-    def by_first(self, work, where):
-        if self.leads:
-            self.given.append(work())
-        return self.given[-1]
+def met(rank: int, meeting: Meeting) -> SimpleNamespace:
+    """Stands for Ranks in a thread."""
+    return SimpleNamespace(
+        rank=rank,
+        world=meeting.barrier.parties,
+        gather=lambda values, where: [value for given in meeting(rank, values) for value in given],
+    )
 
 
-@pytest.mark.parametrize("counts", [[2, 3, 0, 1], [0, 2], [0, 0]])
-def test_one_vllm_answers_all_processes_each_its_own(counts):
-    """Seeds tell whose answer it is; the vLLM of rank 0 is asked once, and not at all where nobody asks."""
+class Seeds:
+    """A backend whose answers are the seeds, which tell whose they are."""
 
-    class Seeds:
-        asked = 0
+    def __init__(self) -> None:
+        self.asked, self.closed = 0, False
 
-        def generate(self, order):
-            self.asked += 1
-            return [{"ids": [seed], "version": order["version"]} for _, seeds in order["requests"] for seed in seeds]
+    def generate(self, order):
+        self.asked += 1
+        return [{"ids": [seed], "version": order["version"]} for _, seeds in order["requests"] for seed in seeds]
 
-        def close(self):
-            self.closed = True
+    def close(self):
+        self.closed = True
 
+
+@pytest.mark.parametrize("counts, gpus", [([2, 3, 0, 1], 4), ([2, 3, 0, 1], 2), ([0, 2], 8), ([0, 0], 2)])
+def test_a_shared_vllm_answers_each_process_what_it_asked(counts, gpus):
+    """One for as many processes as it has GPUs; it is not asked where none of them asks."""
     asked = [
         [[[1, 2], [100 * rank + 10 * n, 100 * rank + 10 * n + 1]] for n in range(count)]
         for rank, count in enumerate(counts)
     ]
-    backend, given = Seeds(), []
-    for rank, count in enumerate(counts):
-        shared = SharedVllm(backend if rank == 0 else None, Rank(rank, asked, given))
+    backends, found = {}, {}
+
+    def work(rank: int, meeting: Meeting) -> None:
+        ranks = met(rank, meeting)
+        those = sharing(ranks, gpus)
+        if rank == those.start:
+            backends[rank] = Seeds()
+        shared = SharedVllm(backends.get(rank), ranks, those)
         rows = shared.generate({"adapter": "a", "version": 3, "sampling": {}, "requests": asked[rank]})
-        wanted = [100 * rank + 10 * n + i for n in range(count) for i in (0, 1)]
-        assert [row["ids"][0] for row in rows] == wanted
-        # negative control: what another process asked is not among them
-        assert all(row["ids"][0] // 100 == rank for row in rows)
+        found[rank] = [row["ids"][0] for row in rows]
         shared.close()
-    assert backend.asked == (sum(counts) > 0) and backend.closed
+
+    assert not together(len(counts), work)
+    # its own seeds in order: what another process asked is not among them
+    wanted = {
+        rank: [100 * rank + 10 * n + i for n in range(count) for i in (0, 1)] for rank, count in enumerate(counts)
+    }
+    assert found == wanted
+    size = min(gpus, len(counts))
+    assert sorted(backends) == list(range(0, len(counts), size))
+    for first, backend in backends.items():
+        assert backend.asked == (sum(counts[first : first + size]) > 0) and backend.closed
+
+
+def test_answers_that_were_not_cut_by_process_would_be_seen(monkeypatch):
+    """Negative control of the test above: each process takes the first rows."""
+    right = SharedVllm.generate
+
+    def wrong(self, order):
+        rank, self.ranks.rank = self.ranks.rank, self.sharing.start
+        try:
+            return right(self, order)
+        finally:
+            self.ranks.rank = rank
+
+    monkeypatch.setattr(SharedVllm, "generate", wrong)
+    with pytest.raises(AssertionError):
+        test_a_shared_vllm_answers_each_process_what_it_asked([2, 2], 2)
 
 
 def test_a_process_without_questions_asks_a_shared_vllm_and_no_other():
     """All processes must come to its meetings; a vLLM of one's own has nothing to do."""
     calls = []
-    rank = SimpleNamespace(
-        rank=0,
-        leads=True,
-        gather=lambda values, where: calls.append(where) or values,
-        by_first=lambda work, where: work(),
-    )
+    ranks = SimpleNamespace(rank=0, world=1, gather=lambda values, where: calls.append(where) or values)
     model, backend = policy(), Recording()
-    assert ask(VllmEngine(model, Letters(), frozenset({2}), SharedVllm(backend, rank)), prompts=[]) == []
-    assert calls == ["vllm"] and not backend.orders
+    engine = VllmEngine(model, Letters(), frozenset({2}), SharedVllm(backend, ranks, range(1)))
+    assert ask(engine, prompts=[]) == [] and calls == ["vllm", "vllm's answers"] and not backend.orders
     assert ask(VllmEngine(model, Letters(), frozenset({2}), backend), prompts=[]) == [] and not backend.orders
+    with pytest.raises(InputError, match="3 processes are no multiple"):
+        sharing(SimpleNamespace(rank=0, world=3), 2)
 
 
 def process(python, sleeps=False):
