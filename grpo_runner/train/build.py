@@ -136,7 +136,11 @@ def build(
     notes = [
         *sets.notes,
         *_not_held_out(config, sets.train, named),
-        *(text for text in (note, *held_notes, small_note, position_note, _idle(config, ranks)) if text),
+        *(
+            text
+            for text in (note, *held_notes, small_note, position_note, _idle(config, ranks), _alone(config, ranks))
+            if text
+        ),
         *mismatches(prompter),
         *advice.warnings(config),
     ]
@@ -199,6 +203,12 @@ def _not_held_out(
 def _idle(config: RunConfig, ranks: Ranks) -> str | None:
     idle = ranks.world - config.questions_per_step
     return f"{idle} of {ranks.world} processes sample nothing: a step has fewer questions." if idle > 0 else None
+
+
+def _alone(config: RunConfig, ranks: Ranks) -> str | None:
+    if config.shard_base == "none" or ranks.world > 1:
+        return None
+    return f"shard_base={config.shard_base}: one process, which holds the whole base. Several: torchrun."
 
 
 CARD = """---
@@ -265,7 +275,8 @@ def plan(parts: Parts, held_out: str, device: torch.device, start: int) -> dict[
         **({"KL": _kl_plan(config)} if config.beta.value > 0 else {}),
         "evaluation": f"every {every} steps on {held_out}" if every else "never",
         "device": f"{device.type}, {choose_dtype(config.dtype, device)}".replace("torch.", "")
-        + (f", {parts.ranks.world} processes" if parts.ranks.world > 1 else ""),
+        + (f", {parts.ranks.world} processes" if parts.ranks.world > 1 else "")
+        + (", the base shared out" if parts.trainer.shards.on else ""),
     }
 
 

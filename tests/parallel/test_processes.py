@@ -90,15 +90,19 @@ def test_what_is_wrong_would_be_seen(wrong, start, reference, tmp_path):
 
 # with a base that is shared out the checkpoint is the same too, so that this is also a run that moves between layouts
 @pytest.mark.parametrize("layout", ["shard_base=all", pytest.param("shard_base=none", marks=pytest.mark.slow)])
-def test_a_run_of_two_goes_on_with_one_and_the_other_way_round(layout, start, reference, tmp_path):
+def test_a_run_of_two_goes_on_with_one_and_the_other_way_round(layout, start, reference, tmp_path, capsys):
     for first, then in ((2, 1), (1, 2)):
         folder = tmp_path / f"from_{first}"
         for world, steps in ((first, 3), (then, 5)):
             if world == 1:
-                alone(folder, f"steps={steps}")
+                # the first time without the key that the two had; then with it, which one process has no use for
+                alone(folder, f"steps={steps}", *([layout] if first == 1 else []))
+                told = "one process, which holds the whole base" in capsys.readouterr().out
+                assert told == (first == 1 and layout != "shard_base=none")
             else:
                 codes, said = start(folder, 2, f"steps={steps}", layout)
                 assert codes == [0, 0], said
+                assert ("2 processes, the base shared out" in said[0]) == (layout != "shard_base=none")
         assert distance(reference, folder) <= BOUND
         assert answers(reference) == answers(folder)
 
