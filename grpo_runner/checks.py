@@ -36,6 +36,21 @@ def _quantize(config: RunConfig) -> Iterator[str]:
         yield "model.quantize=nf4 with rollout=vllm: vLLM would sample from the base as it was stored."
 
 
+def shard_base(config: RunConfig) -> Iterator[str]:
+    """What needs the whole base in each process, or passes that the processes do not make together."""
+    refused = {
+        "lora=off": (not config.lora.enabled, "an adapter; all weights are trained whole"),
+        "model.quantize": (config.model.quantize != "none", "none"),
+        "optim.packing=false": (not config.optim.packing, "true"),
+        "rollout=transformers": (config.rollout.engine == "transformers", "native or vllm"),
+        "critic=own_model": (config.critic.kind == "own_model", "shared_base or none"),
+        "tracking.probe_every": (config.tracking.probe_every > 0, "0"),
+    }
+    for what, (given, allowed) in refused.items():
+        if given and config.shard_base != "none":
+            yield f"shard_base={config.shard_base} does not work with {what}. Allowed: {allowed}; or shard_base=none."
+
+
 def _ahead(config: RunConfig) -> Iterator[str]:
     rollout = config.rollout
     copied = rollout.engine == "native" and rollout.merge_lora and config.lora.enabled
@@ -132,11 +147,16 @@ def _importance(config: RunConfig) -> Iterator[str]:
 def _vllm(config: RunConfig) -> Iterator[str]:
     rollout = config.rollout
     if rollout.engine != "vllm":
-        for name in ("vllm_python", "vllm_memory"):
+        for name in ("vllm_python", "vllm_memory", "vllm_tensor_parallel"):
             value = getattr(rollout, name)
             if value != LATER[f"rollout.{name}"]:
                 yield f"rollout.{name}={value} changes nothing with rollout={rollout.engine}. Allowed: rollout=vllm."
         return
+    if rollout.vllm_tensor_parallel > 1 and rollout.vllm_python is None:
+        yield (
+            f"rollout.vllm_tensor_parallel={rollout.vllm_tensor_parallel} needs vLLM in a process of its own. "
+            "Allowed: rollout.vllm_python=PYTHON, or 1."
+        )
     if not config.lora.enabled:
         yield (
             "rollout=vllm with lora=off: vLLM is handed the adapter of each step, not all weights. "
@@ -220,6 +240,7 @@ def _health(config: RunConfig) -> Iterator[str]:
 
 _FAULTS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _quantize,
+    shard_base,
     _ahead,
     _group_of_one,
     _ddof,

@@ -53,6 +53,7 @@ LATER: dict[str, Any] = {
     "rollout.importance_cap": None,
     "rollout.vllm_python": None,
     "rollout.vllm_memory": 0.5,
+    "rollout.vllm_tensor_parallel": 1,
     "evaluation.sets": {},
     "tracking.probe_every": 0,
     "tracking.probe": ["grpo", "dr_grpo", "no_std", "no_length_norm"],
@@ -63,5 +64,6 @@ LATER: dict[str, Any] = {
     "optim.packing": False,
     "optim.fused": False,
     "health.stop_on": [],
+    "shard_base": "none",
     "metric": "eval/sampled/accuracy",
 }

@@ -44,6 +44,7 @@ class Ranks:
         self.rank, self.world, self.local = rank, world, local
         self.agreed = False  # all have heard of the error that ends the run
         self.lost = False  # a process is gone: there will be no more meetings
+        self.unheard = False  # the others are in the middle of a gather (policy/shards.py), and hear of no error
         self.waited = 0.0  # seconds spent in meetings since `idle` was last asked
 
     @property
@@ -192,6 +193,7 @@ class Ranks:
         try:
             yield
         except BaseException as error:
+            self.lost = self.lost or self.unheard
             if self.world == 1 or self.agreed or self.lost:
                 raise
             self._meet("end", None, error)

@@ -237,6 +237,7 @@ class RolloutConfig:
     importance_cap: Positive | None
     vllm_python: Text | None
     vllm_memory: Fraction
+    vllm_tensor_parallel: Count
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -315,6 +316,7 @@ class RunConfig:
     temperature: Positive
     device: Literal["auto", "cpu", "cuda", "mps"]
     dtype: Literal["auto", "float32", "bfloat16"]
+    shard_base: Literal["none", "machine", "all"]
     run_name: Text
     sweep_name: str | None
     metric: Text

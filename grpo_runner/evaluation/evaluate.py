@@ -42,8 +42,6 @@ def answer(engine: Engine, grade: Grade, suite: Suite, config: EvaluationConfig,
     same for every policy and every training step, so that two evaluations differ by the policy and not by luck. They
     share nothing with training's.
     """
-    if not own:
-        return []
     sampling = Sampling(
         temperature=0.0 if mode == "greedy" else config.temperature,
         top_p=1.0 if mode == "greedy" else config.top_p,
@@ -58,7 +56,7 @@ def answer(engine: Engine, grade: Grade, suite: Suite, config: EvaluationConfig,
     questions, prompts = suite.questions[own.start : own.stop], suite.prompts[own.start : own.stop]
     groups = engine.sample(questions, prompts, modes(config)[mode], sampling)
     check_finite(groups, f"{mode} evaluation")
-    return list(zip(groups, grade(groups), strict=True))
+    return list(zip(groups, grade(groups) if groups else [], strict=True))
 
 
 def evaluate(

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from .. import checks
 from ..schema import RunConfig
 from ..sizes import LEAST, Sizes, automatic
 from . import models
@@ -104,8 +105,8 @@ def to_fit(config: RunConfig, sizes: Sizes, place: Place, prompt: int, world: in
         return needs(_changed(config, place, changes)[1], sizes, place, prompt, world).most
 
     size = place.size or 0
-    taken: Sequence[_Change] = _CHANGES
-    taken = next((_CHANGES[:end] for end in range(1, len(_CHANGES)) if most(_CHANGES[:end]) <= size), taken)
+    taken: Sequence[_Change] = [change for change in _CHANGES if world > 1 or change is not _share_out]
+    taken = next((taken[:end] for end in range(1, len(taken)) if most(taken[:end]) <= size), taken)
     enough = max(size, most(taken))
     for change in reversed(taken):
         fewer = [other for other in taken if other is not change]
@@ -147,6 +148,7 @@ def _work(config: RunConfig, sizes: Sizes, place: Place, prompt: int, world: int
         engine=rollout.engine,
         share=int(rollout.vllm_memory * (place.size or 0)),
         shared=world > 1,
+        slices=world if config.shard_base != "none" else 1,
         kind=place.kind,
     )
 
@@ -255,9 +257,16 @@ def _four_bits(config: RunConfig, place: Place) -> tuple[str, RunConfig] | None:
     model, rollout = config.model, config.rollout
     if place.kind != "cuda" or not config.lora.enabled or model.quantize == "nf4":
         return None
-    if rollout.engine == "vllm" or rollout.ahead:
+    if rollout.engine == "vllm" or rollout.ahead or config.shard_base != "none":
         return None
     return "model.quantize=nf4", replace(config, model=replace(model, quantize="nf4"))
+
+
+def _share_out(config: RunConfig, place: Place) -> tuple[str, RunConfig] | None:
+    """Of several processes alone."""
+    shared = replace(config, shard_base="machine")
+    possible = config.shard_base == "none" and not any(checks.shard_base(shared))
+    return ("shard_base=machine", shared) if possible else None
 
 
 def _half_as_long(config: RunConfig, place: Place) -> tuple[str, RunConfig] | None:
@@ -270,9 +279,11 @@ _CHANGES: tuple[_Change, ...] = (
     _checkpointing,
     _one_group_at_once,
     _adapter_beside,
+    _share_out,
     _narrow,
     _adapter,
     _adapter_beside,  # of the adapter that the run has by now
+    _share_out,
     _four_bits,
     _half_as_long,
 )

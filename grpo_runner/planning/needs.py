@@ -38,7 +38,8 @@ class Work:
     trained stands beside it. critic: there is PPO's value model; own_base: on a base of its own. merged: sampling
     adds the adapter into a copy of the linear layers. judge: bytes of a learned reward model. ahead: that copy stays
     for the update. engine: native, transformers or vllm; share: bytes that vLLM takes. shared: gradients are summed
-    over several processes. kind: cpu or cuda.
+    over several processes. slices: over how many processes the base's linear layers are shared out. kind: cpu or
+    cuda.
     """
 
     sizes: Sizes
@@ -64,6 +65,7 @@ class Work:
     engine: str = "native"
     share: int = 0
     shared: bool = False
+    slices: int = 1
     kind: str = "cuda"
 
     @property
@@ -79,7 +81,8 @@ class Work:
 def lasting(work: Work) -> dict[str, int]:
     """Bytes that are there all the time."""
     parts = {}
-    parts["weights, linear layers in 4 bits" if work.nf4 else "weights"] = _base(work)
+    sliced = f"weights, 1/{work.slices} of the linear layers" if work.slices > 1 else "weights"
+    parts["weights, linear layers in 4 bits" if work.nf4 else sliced] = _base(work)
     if not work.full:
         parts["LoRA adapter"] = work.adapter * WIDE
     parts["AdamW's two moments"] = work.trained * WIDE * 2
@@ -97,8 +100,15 @@ def lasting(work: Work) -> dict[str, int]:
 def _base(work: Work) -> int:
     size = work.sizes
     if not work.nf4:
-        return size.parameters * work.stored
+        return (size.parameters - size.base + -(-size.base // work.slices)) * work.stored
     return int(size.base * NF4 + (size.parameters - size.base) * work.stored)
+
+
+def _gathered(work: Work) -> dict[str, int]:
+    """The layer that computes and the next one, where layers are shared out."""
+    if work.slices == 1:
+        return {}
+    return {"two layers, gathered": 2 * work.sizes.base // work.sizes.num_hidden_layers * work.stored}
 
 
 def itself(kind: str) -> dict[str, int]:
@@ -111,7 +121,7 @@ def sampling(work: Work) -> dict[str, int]:
     if work.engine == "vllm":
         return {"vLLM's share": work.share}
     size, rows, prompt = work.sizes, work.rows, work.prompt
-    parts = {}
+    parts = _gathered(work)
     if work.merged and work.engine == "native":
         parts["merged copy of the linear layers"] = size.base * work.item
     if work.engine == "native":
@@ -131,7 +141,7 @@ def sampling(work: Work) -> dict[str, int]:
 def updating(work: Work) -> dict[str, int]:
     """Bytes that the update adds at its peak, with a micro-batch of `micro` tokens."""
     size, tokens = work.sizes, work.micro
-    parts = {"kept for the backward pass": holds(work) * tokens}
+    parts = {"kept for the backward pass": holds(work) * tokens} | _gathered(work)
     if work.packed and work.kind == "cuda":
         layers = 1 if work.checkpointing else size.num_hidden_layers
         parts["more that fused attention keeps"] = fused_attention(work) * layers

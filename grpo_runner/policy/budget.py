@@ -14,16 +14,30 @@ from .memory import free_memory
 
 
 class MicrobatchBudget:
-    """tokens: the present limit. It only ever falls, and each fall is said once."""
+    """tokens: the present limit. It only ever falls, and each fall is said once.
+
+    fixed: it cannot fall, since other processes are in the middle of the pass that failed (shards.py).
+    """
 
     def __init__(
-        self, setting: int | str, model: Any, device: torch.device, packed: bool, say: Callable[[str], None]
+        self,
+        setting: int | str,
+        model: Any,
+        device: torch.device,
+        packed: bool,
+        say: Callable[[str], None],
+        fixed: bool = False,
     ) -> None:
-        self.say = say
+        self.say, self.fixed = say, fixed
         self.tokens = setting if isinstance(setting, int) else automatic(model, device, packed)
 
     def halve(self) -> None:
-        """After memory ran out. Raises MachineError at a single token, where a smaller piece cannot be had."""
+        """After memory ran out. Raises MachineError where a smaller piece cannot be had."""
+        if self.fixed:
+            raise MachineError(
+                f"Out of memory in the update, with micro-batches of {self.tokens} tokens and shard_base on.\n"
+                "A lower optim.microbatch_tokens needs less; model.gradient_checkpointing=true or dtype=bfloat16 too."
+            ) from None
         if self.tokens <= 1:
             raise MachineError(
                 "The update of a single answer does not fit into memory.\n"

@@ -70,6 +70,7 @@ class Critic:
             self.trainer.in_pieces(
                 self.score, batch, own, values_NT, lambda piece: head_values(self.score, self.head, batch, piece)
             )
+            self.trainer.shards.follow()
         return self.ranks.sum(values_NT, "values")
 
     def update(
@@ -119,6 +120,7 @@ class Critic:
                     own = self.ranks.rows(minibatch, batch.groups_N, batch.lengths_N)
                     for piece in self.score.cut(batch, own, self.trainer.budget.tokens):
                         total += self._backward(batch, mask_NT, piece, expected, tokens)
+                    self.trainer.shards.follow()
                 return float(self.ranks.sum(torch.tensor(total, dtype=torch.float64), "critic"))
             except torch.OutOfMemoryError:
                 pass  # out of the handler first: its traceback keeps the tensors of the failed pass
@@ -132,7 +134,7 @@ class Critic:
         old_BT, returns_BT = (part_NT[piece, :width_T].to(values_BT) for part_NT in expected)
         loss_BT = value_loss(values_BT, old_BT, returns_BT, self.config.clip)
         loss = (loss_BT * mask_NT[piece, :width_T].to(loss_BT)).sum() / tokens
-        loss.backward()
+        self.trainer.shards.backward(loss)
         return float(loss.detach())
 
     @contextmanager

@@ -6,12 +6,14 @@ the weights stay in the modules that transformers and PEFT made, and are read an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+
+from .shards import Gathered, Shards, shards_of
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 # rotary embeddings whose angles do not depend on the length of the sequence
@@ -68,21 +70,29 @@ class Decoder:
             raise ValueError(reason)
         causal = causal_of(model)
         self.body, self.head, self.config = causal.model, causal.lm_head, causal.config
+        self.shards = shards_of(causal)
         config = self.config
         width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         self.shape = Shape(config.num_attention_heads, config.num_key_value_heads, width)
         self.checkpointing = any(getattr(layer, "gradient_checkpointing", False) for layer in self.body.layers)
 
-    def layers(self) -> list[Layer]:
-        """The layers with the present weights, the adapter included where it is on."""
+    def layers(self) -> Collection[Layer]:
+        """The layers with the present weights, the adapter included where it is on.
+
+        Of a base that is shared out (shards.py), a layer's weights are there until the next layer is asked for, and to
+        go through the layers is a pass that all processes make.
+        """
+        if isinstance(self.shards, Shards):
+            return Gathered(self.shards, self._layer)
         return [self._layer(module) for module in self.body.layers]
 
     def merged(self) -> list[Layer]:
         """The layers with the adapter added into a copy of the weights: fewer, larger products. The base is untouched.
 
-        Without an adapter, and for weights that are no plain matrices, these are the layers as they stand.
+        Without an adapter, and for weights that are no plain matrices, these are the layers as they stand, or copies
+        where the base is shared out. That is a pass of all processes.
         """
-        return [_merge(layer) for layer in self.layers()]
+        return [_merge(layer, self.shards.on) for layer in self.layers()]
 
     def embed(self, ids: Tensor) -> Tensor:
         """(..., hidden) of token ids (...)."""
@@ -173,11 +183,18 @@ def _drops_out(module: Any) -> bool:
     )
 
 
-def _merge(layer: Layer) -> Layer:
-    joined = layer._replace(
-        qkv=_join(layer.qkv), output=_join([layer.output])[0], gate_up=_join(layer.gate_up), down=_join([layer.down])[0]
+def _merge(layer: Layer, copied: bool) -> Layer:
+    """copied: nothing of it is the weight itself, which is about to go."""
+
+    def join(projections: Sequence[Projection]) -> Sequence[Projection]:
+        joined = _join(projections)
+        if copied and joined is projections:
+            joined = [p._replace(weight=p.weight.clone() if p.weight is not None else None) for p in joined]
+        return joined
+
+    return layer._replace(
+        qkv=join(layer.qkv), output=join([layer.output])[0], gate_up=join(layer.gate_up), down=join([layer.down])[0]
     )
-    return joined
 
 
 def _join(projections: Sequence[Projection]) -> Sequence[Projection]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -13,6 +13,7 @@ from .attention import Attention, Bucket, blocks, fused
 from .batch import Batch
 from .decoder import Decoder, Layer, Shape
 from .kernels import add_norm, linears, rms, rotate_half, swiglu_down, token_logprobs
+from .shards import enter, leave
 
 # Padded places for a token, at most, where groups are attended to together: many small products cost more than that.
 WASTE = 1.5
@@ -156,7 +157,7 @@ def _unpacked(packed: Packed, values: Tensor) -> Tensor:
 
 def forward(
     decoder: Decoder,
-    layers: Sequence[Layer],
+    layers: Collection[Layer],
     ids: Tensor,
     positions: Tensor,
     buckets: Sequence[Bucket],
@@ -167,13 +168,15 @@ def forward(
     x = decoder.embed(ids)
     cos, sin = decoder.rotary(positions, x)
     attend = attend or (blocks if x.device.type == "cpu" else fused)
-    for layer in layers:
+    for number, layer in enumerate(layers):
+        x = enter(layers, number, x)
         if decoder.checkpointing and torch.is_grad_enabled():
             from torch.utils.checkpoint import checkpoint
 
             x = checkpoint(_layer, x, layer, decoder.shape, cos, sin, buckets, attend, keep, use_reentrant=False)
         else:
             x = _layer(x, layer, decoder.shape, cos, sin, buckets, attend, keep)
+        x = leave(layers, number, x)
     return x
 
 

@@ -17,11 +17,13 @@ from ..parallel import Ranks
 from ..schema import RunConfig
 from .batch import Batch
 from .budget import MicrobatchBudget
+from .decoder import causal_of
 from .loss import Given, loss_of
 from .models import trainable
 from .optimizer import NotFinite, Stepper, non_finite
 from .reference import Reference
 from .scorer import Scorer, differentiated
+from .shards import shards_of
 from .tally import Tally, TokenRecord
 
 
@@ -98,7 +100,8 @@ class Trainer:
         if self.reference is not None and self.reference.model is not model:  # a second model, in full fine-tuning
             self.score_reference = self.scorer(self.reference.model)
         packed = self.score.decoder is not None
-        self.budget = MicrobatchBudget(config.optim.microbatch_tokens, model, device, packed, say)
+        self.shards = shards_of(causal_of(model))
+        self.budget = MicrobatchBudget(config.optim.microbatch_tokens, model, device, packed, say, self.shards.on)
 
     def scorer(self, model: nn.Module) -> Scorer:
         """Log-probabilities under `model` as it stands."""
@@ -204,6 +207,7 @@ class Trainer:
                     own = self.ranks.rows(minibatch, work.batch.groups_N, work.batch.lengths_N)
                     for piece in self.score.cut(work.batch, own, self.budget.tokens):
                         self._backward(work, piece, number == 0, seen)
+                    self.shards.follow()
                 return seen
             except torch.OutOfMemoryError:
                 pass  # out of the handler first: its traceback keeps the tensors of the failed pass
@@ -241,7 +245,7 @@ class Trainer:
         caught: list[Tensor] = []
         if tally.record is not None:  # a hook that held the tensor itself would be a cycle that is never freed
             logprobs_BT.register_hook(caught.append)
-        loss.value.backward()
+        self.shards.backward(loss.value)
         if caught:
             tally.keep_tokens(piece, given, loss, caught[0], self.config)
         tally.add(piece, given, loss)
@@ -254,6 +258,7 @@ class Trainer:
         with reference.active() if reference else nullcontext(), self.precision():
             own = self.ranks.rows(rows, batch.groups_N, batch.lengths_N)
             self.in_pieces(score, batch, own, scores_NT, lambda piece: score(batch, piece)[0])
+            self.shards.follow()
         return self.ranks.sum(scores_NT, "scores")
 
     def in_pieces(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,7 @@ class Prompt:
     logits: Tensor
 
 
-def prefill(decoder: Decoder, layers: Sequence[Layer], prompts: Sequence[Sequence[int]]) -> list[Prompt]:
+def prefill(decoder: Decoder, layers: Collection[Layer], prompts: Sequence[Sequence[int]]) -> list[Prompt]:
     """All prompts in one pass, without padding."""
     device = decoder.head.weight.device
     lengths = [len(prompt) for prompt in prompts]
@@ -53,7 +53,7 @@ class Cache:
     room: own tokens a row, at most. longest: tokens of the longest prompt that will come.
     """
 
-    def __init__(self, decoder: Decoder, layers: Sequence[Layer], room: int, longest: int) -> None:
+    def __init__(self, decoder: Decoder, layers: Collection[Layer], room: int, longest: int) -> None:
         self.decoder, self.layers, self.shape = decoder, layers, decoder.shape
         self.device, self.dtype = decoder.head.weight.device, decoder.head.weight.dtype
         # own columns come after those of the copied prompt, which ends at `offset`

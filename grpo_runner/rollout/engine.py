@@ -49,7 +49,10 @@ class Engine(Protocol):
     def sample(
         self, questions: Sequence[Question], prompts: Sequence[tuple[int, ...]], group_size: int, sampling: Sampling
     ) -> list[Group]:
-        """One Group per question, in order; `prompts` are the questions' token ids, BOS included."""
+        """One Group per question, in order; `prompts` are the questions' token ids, BOS included.
+
+        Called in all processes of a run, with no questions in one that has none: a base that is shared out needs all.
+        """
         ...
 
 

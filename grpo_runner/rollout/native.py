@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -44,7 +44,7 @@ class NativeEngine:
         self.tokenizer, self.eos, self.batch_rows, self.merge = tokenizer, eos, batch_rows, merge
         self.decoder = Decoder(model)
         self.device = self.decoder.head.weight.device
-        self.held: Sequence[Layer] | None = None
+        self.held: Collection[Layer] | None = None
 
     @torch.no_grad()
     def hold(self) -> None:
@@ -60,7 +60,8 @@ class NativeEngine:
         self, questions: Sequence[Question], prompts: Sequence[tuple[int, ...]], group_size: int, sampling: Sampling
     ) -> list[Group]:
         """See Engine.sample."""
-        answers = _Sampled(self, prompts, group_size, sampling).finish()
+        answers = _Sampled(self, prompts, group_size, sampling).finish() if prompts else []
+        self.decoder.shards.follow()
         return [
             Group(question, tuple(prompts[slot]), tuple(answers[slot * group_size : (slot + 1) * group_size]))
             for slot, question in enumerate(questions)

@@ -20,11 +20,13 @@ from safetensors.torch import save_file
 from .. import rng
 from ..errors import InputError, in_a_line
 from ..files import disk_errors
+from ..parallel import Ranks
 from ..policy.models import choose_device, choose_dtype, locate, peft_name, trainable
 from ..schema import RunConfig
 from ..types import Completion, Finish, Group, Question
 from .engine import Sampling, completion
 from .vllm_process import SWITCHES, VllmProcess, refused
+from .vllm_shared import SharedVllm, sharing
 
 # the ranks that vLLM reserves memory for
 RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
@@ -59,6 +61,8 @@ class VllmEngine:
         self, questions: Sequence[Question], prompts: Sequence[tuple[int, ...]], group_size: int, sampling: Sampling
     ) -> list[Group]:
         """See Engine.sample. Raises MachineError where vLLM fails or the disk is full."""
+        if not questions and not isinstance(self.backend, SharedVllm):
+            return []
         self.version += 1
         folder = Path(tempfile.mkdtemp(prefix="grpo_runner_adapter_"))
         try:
@@ -156,22 +160,39 @@ def llm_settings(config: RunConfig, eager: bool, longest: int) -> dict[str, Any]
         "enable_prefix_caching": True,  # the prompt is computed once for its G answers
         "generation_config": "vllm",  # none of the model's own settings
         "logprobs_mode": mode,
+        "tensor_parallel_size": config.rollout.vllm_tensor_parallel,
         "enforce_eager": eager,
         "seed": config.seed % 2**31,
     }
 
 
 def start(
-    config: RunConfig, model: Any, tokenizer: Any, eos: frozenset[int], longest: int, closing: ExitStack
+    config: RunConfig,
+    model: Any,
+    tokenizer: Any,
+    eos: frozenset[int],
+    longest: int,
+    closing: ExitStack,
+    ranks: Ranks | None = None,
 ) -> VllmEngine:
     """A VllmEngine by `rollout.vllm_python`, its vLLM closed with `closing`. Raises InputError, MachineError.
 
-    On a GPU vLLM sleeps between calls, so that the update has its memory; a CPU has nothing that could.
+    On a GPU vLLM sleeps between calls, so that the update has its memory; a CPU has nothing that could. Each process of
+    a run has its own, on its own GPU, but one that splits the model over several is shared by as many processes.
     """
     device = next(model.parameters()).device
     on_gpu, python = device.type == "cuda", config.rollout.vllm_python
     settings = llm_settings(config, not on_gpu, longest)
-    backend = VllmProcess(python, settings, on_gpu, device) if python else _in_process(settings, on_gpu, device)
+    width = config.rollout.vllm_tensor_parallel
+    backend: Generates
+    if python and width > 1 and ranks is not None and ranks.world > 1:
+        those = sharing(ranks, width)
+        own = VllmProcess(python, settings, on_gpu, device, width) if ranks.rank == those.start else None
+        backend = SharedVllm(own, ranks, those)
+    elif python:
+        backend = VllmProcess(python, settings, on_gpu, device, width)
+    else:
+        backend = _in_process(settings, on_gpu, device)
     closing.callback(backend.close)
     return VllmEngine(model, tokenizer, eos, backend)
 

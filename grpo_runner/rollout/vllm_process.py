@@ -25,12 +25,14 @@ ON_A_CPU = "on a CPU: bash scripts/setup_vllm.sh FOLDER, then rollout.vllm_pytho
 
 
 class VllmProcess:
-    """Backend's calls (vllm_server.py) in another process, on the trainer's device.
+    """Backend's calls (vllm_server.py) in another process, on the trainer's device and those after it, `width` in all.
 
     Raises InputError where the Python is none, has no vLLM, or vLLM refuses the settings; MachineError where it dies.
     """
 
-    def __init__(self, python: str, settings: dict[str, Any], sleeps: bool, device: torch.device) -> None:
+    def __init__(
+        self, python: str, settings: dict[str, Any], sleeps: bool, device: torch.device, width: int = 1
+    ) -> None:
         self.log = tempfile.TemporaryFile()  # noqa: SIM115 (open until close)
         try:
             self.process = subprocess.Popen(
@@ -38,7 +40,7 @@ class VllmProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self.log,
-                env=environment(os.environ, device),
+                env=environment(os.environ, device, width),
                 start_new_session=True,  # Ctrl-C is for us alone: the step that it interrupts is finished
                 text=True,
             )
@@ -98,8 +100,10 @@ def refused(said: str, python: str | None) -> InputError:
     return InputError("\n".join([f"{where}: vLLM cannot start.", *(line[:300] for line in reason[:3])]))
 
 
-def environment(of: Mapping[str, str], device: torch.device) -> dict[str, str]:
+def environment(of: Mapping[str, str], device: torch.device, width: int = 1) -> dict[str, str]:
     """The variables of a vLLM process: ours without what is for our own Python, and the trainer's GPU as the only one.
+
+    width: GPUs from that one on. Raises InputError where CUDA_VISIBLE_DEVICES has fewer.
 
     It is one process: vLLM's engine in it, so that nothing outlives it. On a CPU nothing is compiled.
     """
@@ -108,4 +112,10 @@ def environment(of: Mapping[str, str], device: torch.device) -> dict[str, str]:
     if device.type != "cuda":
         return {**made, "TORCHDYNAMO_DISABLE": "1"}
     index, seen = device.index or 0, of.get("CUDA_VISIBLE_DEVICES")
-    return {**made, "CUDA_VISIBLE_DEVICES": seen.split(",")[index].strip() if seen else str(index)}
+    there = [name.strip() for name in seen.split(",")] if seen else [str(number) for number in range(index + width)]
+    if len(there) < index + width:
+        raise InputError(
+            f"rollout.vllm_tensor_parallel={width}: CUDA_VISIBLE_DEVICES={seen} has fewer GPUs.\n"
+            f"Allowed: {len(there) - index} or fewer."
+        )
+    return {**made, "CUDA_VISIBLE_DEVICES": ",".join(there[index : index + width])}

@@ -78,7 +78,7 @@ def build(
     held_out, held_notes = suites(config, prompter, named, config.seed, config.data.max_prompt_tokens)
     small_note = order.check_size(len(questions), config.questions_per_step, config.data.small_set)
 
-    model, autocast = load_policy(config, device)
+    model, autocast = load_policy(config, device, ranks)
     needed = max(max(map(len, prompts.values())) + config.max_new_tokens, longest(held_out))
     position_note = positions(model.config, needed, "Lower max_new_tokens or data.max_prompt_tokens.")
     if learned is not None:
@@ -96,12 +96,15 @@ def build(
             {
                 "the configuration": repr(replace(config, run_dir=".")),
                 "data and prompts": repr(key(0, repr((questions, prompts, held_out)))),
-                "model.path": fingerprint(model.named_parameters()),
+                # a base that is shared out was looked at before that
+                "model.path": fingerprint(
+                    (trainer.named if trainer.shards.on else dict(model.named_parameters())).items()
+                ),
                 "beta.reference": fingerprint(trainer.reference.state().items()) if trainer.reference else "",
             }
         )
     eos = eos_ids(model, tokenizer)
-    engine = start_engine(config, model, tokenizer, eos, needed, say, closing)
+    engine = start_engine(config, model, tokenizer, eos, needed, say, closing, ranks)
     if config.rollout.ahead and (ranks.world > 1 or not isinstance(engine, NativeEngine)):
         raise InputError("rollout.ahead=true: needs one process, and a model that rollout=native knows.")
     grade = start_grader(config, closing)
@@ -133,7 +136,11 @@ def build(
     notes = [
         *sets.notes,
         *_not_held_out(config, sets.train, named),
-        *(text for text in (note, *held_notes, small_note, position_note, _idle(config, ranks)) if text),
+        *(
+            text
+            for text in (note, *held_notes, small_note, position_note, _idle(config, ranks), _alone(config, ranks))
+            if text
+        ),
         *mismatches(prompter),
         *advice.warnings(config),
     ]
@@ -196,6 +203,12 @@ def _not_held_out(
 def _idle(config: RunConfig, ranks: Ranks) -> str | None:
     idle = ranks.world - config.questions_per_step
     return f"{idle} of {ranks.world} processes sample nothing: a step has fewer questions." if idle > 0 else None
+
+
+def _alone(config: RunConfig, ranks: Ranks) -> str | None:
+    if config.shard_base == "none" or ranks.world > 1:
+        return None
+    return f"shard_base={config.shard_base}: one process, which holds the whole base. Several: torchrun."
 
 
 CARD = """---
@@ -262,7 +275,8 @@ def plan(parts: Parts, held_out: str, device: torch.device, start: int) -> dict[
         **({"KL": _kl_plan(config)} if config.beta.value > 0 else {}),
         "evaluation": f"every {every} steps on {held_out}" if every else "never",
         "device": f"{device.type}, {choose_dtype(config.dtype, device)}".replace("torch.", "")
-        + (f", {parts.ranks.world} processes" if parts.ranks.world > 1 else ""),
+        + (f", {parts.ranks.world} processes" if parts.ranks.world > 1 else "")
+        + (", the base shared out" if parts.trainer.shards.on else ""),
     }
 
 

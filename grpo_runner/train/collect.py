@@ -109,7 +109,7 @@ def sample(run: Parts, made: Rollout, chosen: Sequence[int], step: int, purpose:
     own = run.ranks.share(len(chosen))
     questions, prompts = [run.questions[chosen[i]] for i in own], [run.prompts[chosen[i]] for i in own]
     size, sampling = run.config.group_size.value, _sampling(run.config, step, made.refills, own.start, purpose)
-    groups = run.engine.sample(questions, prompts, size, sampling) if own else []
+    groups = run.engine.sample(questions, prompts, size, sampling)
     made_of = [(group.question, group.prompt_ids, len(group.completions)) for group in groups]
     if made_of != [(question, prompt, size) for question, prompt in zip(questions, prompts, strict=True)]:
         raise ValueError(f"step {step}: the engine's groups are not {size} answers to each question's prompt, in order")

@@ -23,8 +23,8 @@ DATA = "data.json"  # the digest of the training questions
 # Keys that may differ when a run goes on: they do not change what the steps compute.
 MAY_CHANGE = (
     *("run_dir", "run_name", "sweep_name", "metric", "tracking", "checkpoint", "health", "optim.microbatch_tokens"),
-    *("optim.packing", "optim.fused", "rollout.merge_lora"),  # the same to rounding
-    *("rollout.batch_rows", "rollout.vllm_python", "rollout.vllm_memory"),
+    *("optim.packing", "optim.fused", "rollout.merge_lora", "shard_base"),  # the same to rounding
+    *("rollout.batch_rows", "rollout.vllm_python", "rollout.vllm_memory", "rollout.vllm_tensor_parallel"),
     "data.solution_column",  # where solutions are trained on they are in the data's digest; elsewhere it has no say
 )
 

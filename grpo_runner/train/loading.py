@@ -13,7 +13,10 @@ from torch import Tensor, nn
 from .. import data
 from ..errors import InputError
 from ..evaluation import Grade, Suite
+from ..parallel import Ranks
+from ..policy.decoder import causal_of, unsupported
 from ..policy.models import attach_lora, choose_dtype, load_model
+from ..policy.shards import split
 from ..prompts import Prompter, fit
 from ..reward import Grader, policy_of, unreadable
 from ..rng import key
@@ -22,20 +25,42 @@ from ..schema import RunConfig
 from ..types import Group, Question, Verdict
 
 
-def load_policy(config: RunConfig, device: torch.device) -> tuple[nn.Module, bool]:
+def load_policy(config: RunConfig, device: torch.device, ranks: Ranks | None = None) -> tuple[nn.Module, bool]:
     """(model, autocast). LoRA: frozen base in the chosen dtype with an fp32 adapter. Full fine-tuning: fp32 parameters,
     computing in bf16 under autocast where that was chosen, since AdamW's steps are too small for bf16 parameters.
+
+    ranks: those that may share out the base by `shard_base`; it is then read into the machine's memory first.
     """
+    if ranks is not None and ranks.world > 1 and config.shard_base != "none":
+        return _shared_out(config, device, ranks), False
     dtype = choose_dtype(config.dtype, device)
     full = not config.lora.enabled
     model = load_model(config.model, device, torch.float32 if full else dtype)
+    _checkpointing(config, model)
+    if full:
+        return model.requires_grad_(True), dtype is torch.bfloat16
+    return attach_lora(model, config.lora, key(config.seed, "lora") % 2**63).eval(), False
+
+
+def _checkpointing(config: RunConfig, model: Any) -> None:
     if config.model.gradient_checkpointing:
         # renamed in the course of transformers 5; the first argument is the same
         enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
         enable({"use_reentrant": False})
-    if full:
-        return model.requires_grad_(True), dtype is torch.bfloat16
-    return attach_lora(model, config.lora, key(config.seed, "lora") % 2**63).eval(), False
+
+
+def _shared_out(config: RunConfig, device: torch.device, ranks: Ranks) -> nn.Module:
+    base = load_model(config.model, torch.device("cpu"), choose_dtype(config.dtype, device))
+    _checkpointing(config, base)
+    policy = attach_lora(base, config.lora, key(config.seed, "lora") % 2**63).eval()
+    if reason := unsupported(policy):
+        raise InputError(
+            f"shard_base={config.shard_base} does not know this model ({reason}).\nAllowed: shard_base=none."
+        )
+    # now: of a slice there is nothing to compare
+    ranks.check_same({"model.path": fingerprint(policy.named_parameters())})
+    split(causal_of(policy), config.shard_base, device, ranks)
+    return policy
 
 
 def positions(model_config: Any, needed: int, remedy: str) -> str | None:
@@ -61,10 +86,11 @@ def start_engine(
     longest: int,
     say: Callable[[str], None],
     closing: ExitStack,
+    ranks: Ranks | None = None,
 ) -> Engine:
-    """The engine of rollout.engine. longest: tokens of the longest prompt with its answer."""
+    """The engine of rollout.engine. longest: tokens of the longest prompt with its answer. ranks: who share it."""
     if config.rollout.engine == "vllm":
-        return vllm_engine.start(config, model, tokenizer, eos, longest, closing)
+        return vllm_engine.start(config, model, tokenizer, eos, longest, closing, ranks)
     return ENGINES[config.rollout.engine](model, tokenizer, eos, config.rollout, say)
 
 

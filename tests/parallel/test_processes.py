@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from safetensors.torch import load_file
 
-from grpo_runner import compose, run
-from tests.helpers import changed
+from tests.parallel.runs import BOUND, JOB, ROOT, alike, alone, answers, distance, rows
 
-ROOT = Path(__file__).parents[2]
-BOUND = 1e-6  # of parameters after 5 steps
-# eps is large, so that AdamW does not hide a gradient of the wrong size; 5 questions make unequal shares
-JOB = [
-    "steps=5", "questions_per_step=5", "group_size=4", "max_new_tokens=12", "evaluation.every=5",
-    "evaluation.questions=7", "evaluation.samples=1", "tracking=off", "data.train_size=64", "data.eval_size=7",
-    "optim.lr=0.005", "optim.eps=0.01", "device=cpu", "tracking.completions_every=2",
-]  # fmt: skip
 VARIANTS = {
     "lora": [],
     "full": ["lora=off", "optim.lr=3e-4", "steps=2", "evaluation.every=0"],
@@ -32,90 +20,6 @@ VARIANTS = {
     ],
     "penalty": ["steps=3", "evaluation.every=0", "beta=in_reward", "optim.updates_per_rollout=2", "optim.minibatch=group", "questions_per_step=2"],
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def start(tmp_path_factory):
-    """start(folder, world, *overrides, first="") -> (exit codes, what each process printed)."""
-    environment = dict(os.environ, OMP_NUM_THREADS="1", PYTHONPATH=str(ROOT), TOKENIZERS_PARALLELISM="false")
-    command = [sys.executable, str(Path(__file__).with_name("launch.py"))]
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT
-    )
-
-    def launch(folder: Path, world: int, *overrides: str, first: str = "") -> tuple[list, list[str]]:
-        logs = tmp_path_factory.mktemp("logs")
-        words = [*JOB, *overrides, f"hydra.run.dir={folder}"]
-        order = {"world": world, "words": words, "logs": str(logs), "first": first}
-        process.stdin.write(json.dumps(order) + "\n")
-        process.stdin.flush()
-        codes = json.loads(process.stdout.readline())
-        return codes, [(logs / f"{rank}.txt").read_text() for rank in range(world)]
-
-    yield launch
-    process.stdin.close()
-    process.wait(30)
-
-
-def alone(folder: Path, *overrides: str) -> Path:
-    run(changed(compose([*JOB, *overrides]), run_dir=str(folder)))
-    return folder
-
-
-@pytest.fixture(autouse=True, scope="module")
-def without_charts():
-    """They take half of the time of a small run."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("grpo_runner.tracking.charts.draw", lambda *_, **__: {})
-        yield
-
-
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory) -> Path:
-    return alone(tmp_path_factory.mktemp("one") / "run")
-
-
-def distance(one: Path, other: Path) -> float:
-    """The largest difference of a trained parameter in the newest checkpoints."""
-    states = []
-    for folder in (one, other):
-        newest = sorted((folder / "checkpoints").glob("step_*"))[-1]
-        states.append(
-            load_file(next(file for name in ("adapter", "policy") if (file := newest / f"{name}.safetensors").exists()))
-        )
-    assert states[0].keys() == states[1].keys()
-    return max(float((states[0][name] - states[1][name]).abs().max()) for name in states[0])
-
-
-def rows(folder: Path, name: str) -> list[dict]:
-    return [json.loads(line) for line in (folder / name).read_text().splitlines()]
-
-
-def alike(one: Path, other: Path, rel: float = 1e-4) -> None:
-    """Metrics, evaluations and probes equal up to rounding, times aside."""
-    for name in ("metrics.jsonl", "evals.jsonl", "probe.jsonl"):
-        assert (one / name).exists() == (other / name).exists()
-        if not (one / name).exists():
-            continue
-        for mine, theirs in zip(rows(one, name), rows(other, name), strict=True):
-            kept = [{k: v for k, v in row.items() if not k.startswith("time/")} for row in (mine, theirs)]
-            if name == "probe.jsonl":
-                kept = [{k: v for k, v in row.items() if k != "groups"} for row in kept]
-                assert [g["question_id"] for g in mine["groups"]] == [g["question_id"] for g in theirs["groups"]]
-                kept = [{**row["norm"], **row["cosine"]} for row in kept]
-            assert kept[0].keys() == kept[1].keys()
-            for key, value in kept[0].items():
-                assert (value is None) == (kept[1][key] is None), key
-                assert value is None or kept[1][key] == pytest.approx(value, rel=rel, abs=2e-6), key
-
-
-def answers(folder: Path) -> list[tuple]:
-    import zstandard
-
-    files = sorted((folder / "completions").iterdir())
-    texts = [zstandard.ZstdDecompressor().decompress(file.read_bytes()).decode() for file in files]
-    lines = [json.loads(line) for text in texts for line in text.split("\n") if line]
-    return [(row["step"], row["slot"], row["sample"], row["question_id"], row["completion"]) for row in lines]
 
 
 def test_torchrun_with_two_processes_computes_what_one_does(reference, tmp_path):
@@ -184,15 +88,21 @@ def test_what_is_wrong_would_be_seen(wrong, start, reference, tmp_path):
     assert distance(reference, tmp_path / "two") > 20 * BOUND
 
 
-def test_a_run_of_two_goes_on_with_one_and_the_other_way_round(start, reference, tmp_path):
+# with a base that is shared out the checkpoint is the same too, so that this is also a run that moves between layouts
+@pytest.mark.parametrize("layout", ["shard_base=all", pytest.param("shard_base=none", marks=pytest.mark.slow)])
+def test_a_run_of_two_goes_on_with_one_and_the_other_way_round(layout, start, reference, tmp_path, capsys):
     for first, then in ((2, 1), (1, 2)):
         folder = tmp_path / f"from_{first}"
         for world, steps in ((first, 3), (then, 5)):
             if world == 1:
-                alone(folder, f"steps={steps}")
+                # the first time without the key that the two had; then with it, which one process has no use for
+                alone(folder, f"steps={steps}", *([layout] if first == 1 else []))
+                told = "one process, which holds the whole base" in capsys.readouterr().out
+                assert told == (first == 1 and layout != "shard_base=none")
             else:
-                codes, said = start(folder, 2, f"steps={steps}")
+                codes, said = start(folder, 2, f"steps={steps}", layout)
                 assert codes == [0, 0], said
+                assert ("2 processes, the base shared out" in said[0]) == (layout != "shard_base=none")
         assert distance(reference, folder) <= BOUND
         assert answers(reference) == answers(folder)
 

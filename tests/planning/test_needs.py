@@ -62,6 +62,27 @@ def test_an_adapter_on_7b_by_hand():
     assert made.peaks["sampling"] == rest + needs.CUDA_ITSELF
 
 
+def test_a_base_that_is_shared_out_by_hand():
+    """Embedding, head, norms and biases in each process; of the linear layers a quarter, and two layers at a time."""
+    whole, made = found(world=4), found("shard_base=machine", world=4)
+    assert made.lasting["weights, 1/4 of the linear layers"] == 2 * (P - LINEAR) + 2 * LINEAR // 4
+    for part in ("sampling", "updating"):
+        assert getattr(made, part) == getattr(whole, part) | {"two layers, gathered": 2 * 2 * LINEAR // 28}
+    assert "merged copy of the linear layers" in made.sampling
+    beside = found("shard_base=machine", "rollout.merge_lora=false", world=4)
+    assert "merged copy of the linear layers" not in beside.sampling
+    # negative control: one process has all of it, by whatever name
+    assert found("shard_base=machine").lasting == found().lasting
+
+
+def test_sharing_out_is_what_a_run_of_several_processes_is_told():
+    place, words = Place("GPU, 16 GB", "cuda", 16 * GB), ["rollout.batch_rows=8", "max_new_tokens=512"]
+    config = compose([*ADAPTER, *words])
+    told, fits = devices.to_fit(config, SEVEN, place, 128, 4)
+    assert "shard_base=machine" in told and fits and "model.quantize=nf4" not in told
+    assert "shard_base=machine" not in devices.to_fit(config, SEVEN, place, 128, 1)[0]
+
+
 def test_a_critic_by_hand():
     """Its adapter with two moments; as a model of its own the base once more, and in full fine-tuning 12 bytes for 4."""
     lora = 28 * 16 * ((3584 + 3584) + 2 * (3584 + 512) + (3584 + 3584) + 3 * (3584 + 18944))

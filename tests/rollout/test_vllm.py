@@ -10,6 +10,7 @@ import sys
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -24,9 +25,11 @@ from grpo_runner.policy.models import attach_lora, eos_ids, load_model, load_tok
 from grpo_runner.rollout import NativeEngine, Sampling, vllm_engine
 from grpo_runner.rollout.vllm_engine import VllmEngine, close, llm_settings, request_seed, sampling_params
 from grpo_runner.rollout.vllm_process import SERVER, VllmProcess, environment
+from grpo_runner.rollout.vllm_shared import SharedVllm, sharing
 from grpo_runner.types import Finish, Question
 from tests.helpers import changed
 from tests.rollout.test_engines import Letters
+from tests.threads import Meeting, together
 
 CPU = torch.device("cpu")
 SAMPLING = Sampling(temperature=1.0, top_p=1.0, top_k=0, max_new_tokens=12, stop=(), seed=0, purpose="rollout", step=3)
@@ -212,6 +215,102 @@ def test_a_vllm_process_sees_its_own_modules_and_one_gpu():
     assert made["CUDA_VISIBLE_DEVICES"] == "6" and made["VLLM_LOGGING_LEVEL"] == "INFO" and made["PATH"] == "p"
     assert environment({}, torch.device("cuda", 1))["CUDA_VISIBLE_DEVICES"] == "1"
     assert "CUDA_VISIBLE_DEVICES" not in environment({}, CPU)
+
+
+def test_a_vllm_that_splits_the_model_sees_as_many_gpus():
+    """The trainer's and those after it; of a list that is too short, how many there are."""
+    assert environment({}, torch.device("cuda", 0), 4)["CUDA_VISIBLE_DEVICES"] == "0,1,2,3"
+    assert environment({"CUDA_VISIBLE_DEVICES": "4, 6,7"}, torch.device("cuda", 1), 2)["CUDA_VISIBLE_DEVICES"] == "6,7"
+    with pytest.raises(InputError, match="vllm_tensor_parallel=4.*has fewer GPUs"):
+        environment({"CUDA_VISIBLE_DEVICES": "0,1"}, torch.device("cuda", 0), 4)
+    words = ["rollout=vllm", "rollout.vllm_tensor_parallel=2"]
+    with pytest.raises(InputError, match="needs vLLM in a process of its own"):
+        compose(words)
+    config = compose([*words, "rollout.vllm_python=python3"])
+    assert llm_settings(config, False, 77)["tensor_parallel_size"] == 2
+    assert llm_settings(CONFIG, False, 77)["tensor_parallel_size"] == 1
+
+
+def met(rank: int, meeting: Meeting) -> SimpleNamespace:
+    """Stands for Ranks in a thread."""
+    return SimpleNamespace(
+        rank=rank,
+        world=meeting.barrier.parties,
+        gather=lambda values, where: [value for given in meeting(rank, values) for value in given],
+    )
+
+
+class Seeds:
+    """A backend whose answers are the seeds, which tell whose they are."""
+
+    def __init__(self) -> None:
+        self.asked, self.closed = 0, False
+
+    def generate(self, order):
+        self.asked += 1
+        return [{"ids": [seed], "version": order["version"]} for _, seeds in order["requests"] for seed in seeds]
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.mark.parametrize("counts, gpus", [([2, 3, 0, 1], 4), ([2, 3, 0, 1], 2), ([0, 2], 8), ([0, 0], 2)])
+def test_a_shared_vllm_answers_each_process_what_it_asked(counts, gpus):
+    """One for as many processes as it has GPUs; it is not asked where none of them asks."""
+    asked = [
+        [[[1, 2], [100 * rank + 10 * n, 100 * rank + 10 * n + 1]] for n in range(count)]
+        for rank, count in enumerate(counts)
+    ]
+    backends, found = {}, {}
+
+    def work(rank: int, meeting: Meeting) -> None:
+        ranks = met(rank, meeting)
+        those = sharing(ranks, gpus)
+        if rank == those.start:
+            backends[rank] = Seeds()
+        shared = SharedVllm(backends.get(rank), ranks, those)
+        rows = shared.generate({"adapter": "a", "version": 3, "sampling": {}, "requests": asked[rank]})
+        found[rank] = [row["ids"][0] for row in rows]
+        shared.close()
+
+    assert not together(len(counts), work)
+    # its own seeds in order: what another process asked is not among them
+    wanted = {
+        rank: [100 * rank + 10 * n + i for n in range(count) for i in (0, 1)] for rank, count in enumerate(counts)
+    }
+    assert found == wanted
+    size = min(gpus, len(counts))
+    assert sorted(backends) == list(range(0, len(counts), size))
+    for first, backend in backends.items():
+        assert backend.asked == (sum(counts[first : first + size]) > 0) and backend.closed
+
+
+def test_answers_that_were_not_cut_by_process_would_be_seen(monkeypatch):
+    """Negative control of the test above: each process takes the first rows."""
+    right = SharedVllm.generate
+
+    def wrong(self, order):
+        rank, self.ranks.rank = self.ranks.rank, self.sharing.start
+        try:
+            return right(self, order)
+        finally:
+            self.ranks.rank = rank
+
+    monkeypatch.setattr(SharedVllm, "generate", wrong)
+    with pytest.raises(AssertionError):
+        test_a_shared_vllm_answers_each_process_what_it_asked([2, 2], 2)
+
+
+def test_a_process_without_questions_asks_a_shared_vllm_and_no_other():
+    """All processes must come to its meetings; a vLLM of one's own has nothing to do."""
+    calls = []
+    ranks = SimpleNamespace(rank=0, world=1, gather=lambda values, where: calls.append(where) or values)
+    model, backend = policy(), Recording()
+    engine = VllmEngine(model, Letters(), frozenset({2}), SharedVllm(backend, ranks, range(1)))
+    assert ask(engine, prompts=[]) == [] and calls == ["vllm", "vllm's answers"] and not backend.orders
+    assert ask(VllmEngine(model, Letters(), frozenset({2}), backend), prompts=[]) == [] and not backend.orders
+    with pytest.raises(InputError, match="3 processes are no multiple"):
+        sharing(SimpleNamespace(rank=0, world=3), 2)
 
 
 def process(python, sleeps=False):

@@ -49,7 +49,7 @@ BASE = schema.RunConfig(
         lr=1e-3, betas=(0.9, 0.99), eps=1e-8, weight_decay=0.0, max_grad_norm=1.0, schedule="constant", warmup_steps=0,
         updates_per_rollout=1, minibatch="whole", microbatch_tokens=4096, packing=True, fused=True,
     ),
-    rollout=schema.RolloutConfig(engine="native", top_p=1.0, top_k=0, batch_rows=64, merge_lora=True, ahead=False, dynamic_sampling=0, when_short="smaller", importance="none", importance_cap=None, vllm_python=None, vllm_memory=0.5),
+    rollout=schema.RolloutConfig(engine="native", top_p=1.0, top_k=0, batch_rows=64, merge_lora=True, ahead=False, dynamic_sampling=0, when_short="smaller", importance="none", importance_cap=None, vllm_python=None, vllm_memory=0.5, vllm_tensor_parallel=1),
     evaluation=schema.EvaluationConfig(
         every=2, sets={}, questions=4, samples=2, greedy=True, temperature=1.0, top_p=1.0, max_new_tokens=None
     ),
@@ -59,7 +59,7 @@ BASE = schema.RunConfig(
     ),
     checkpoint=schema.CheckpointConfig(every=1, keep=2),
     health=schema.HealthConfig(stop_on=()),
-    entropy_bonus=0.0, steps=6, seed=0, questions_per_step=4, max_new_tokens=32, temperature=1.0, device="cpu", dtype="float32",
+    entropy_bonus=0.0, steps=6, seed=0, questions_per_step=4, max_new_tokens=32, temperature=1.0, device="cpu", dtype="float32", shard_base="none",
     run_name="first", sweep_name="sweep_of_tests", metric="eval/sampled/accuracy", run_dir="unset",
 )  # fmt: skip
 
