@@ -139,23 +139,25 @@ def whole_seconds(questions: int = 16, size: int = 8, length: int = 2_000) -> fl
 # --- rates from single processes
 
 
-def mean(rows: Sequence[Mapping[str, Any]], key: str) -> float:
-    return statistics.fmean(row.get(key, 0.0) for row in rows[WARM:])
+def middle(rows: Sequence[Mapping[str, Any]], key: str) -> float:
+    """The median step: one that another program has disturbed moves it little."""
+    return statistics.median(row.get(key, 0.0) for row in rows[WARM:])
 
 
 def fitted(runs: Sequence[tuple[Sequence[Mapping[str, Any]], Sequence[Whole]]]) -> dict[str, float]:
-    """Rates of one process by least squares: sampling by decoding rounds and tokens, the update by tokens and a fixed
-    part, grading by answers; the rest of a step by tokens.
+    """Rates of one process from the median step of each run: sampling by decoding rounds and tokens, the update by a
+    fixed part and tokens, grading by answers, the rest of a step by tokens.
     """
     sampled, updated, graded, rest = [], [], [], []
     for rows, lengths in runs:
-        for row, lengths_QG in list(zip(rows, lengths, strict=True))[WARM:]:
-            tokens = float(lengths_QG.sum())
-            sampled.append((float(lengths_QG.max()), tokens, row["time/rollout_s"]))
-            updated.append((1.0, tokens, row["time/update_s"]))
-            graded.append(row["time/reward_s"] / lengths_QG.size)
-            parts = row["time/rollout_s"] + row["time/reward_s"] + row["time/update_s"]
-            rest.append(max(0.0, row["time/step_s"] - parts) / tokens)
+        tokens = statistics.median(float(one.sum()) for one in lengths[WARM:])
+        rounds = statistics.median(float(one.max()) for one in lengths[WARM:])
+        sampled.append((rounds, tokens, middle(rows, "time/rollout_s")))
+        updated.append((1.0, tokens, middle(rows, "time/update_s")))
+        graded.append(middle(rows, "time/reward_s") / lengths[0].size)
+        parts = ("time/rollout_s", "time/reward_s", "time/update_s")
+        others = statistics.median(row["time/step_s"] - sum(row[part] for part in parts) for row in rows[WARM:])
+        rest.append(max(0.0, others) / tokens)
     first, second = solved(sampled), solved(updated)
     return {
         "round_s": first[0], "token_s": first[1], "update_fixed_s": second[0], "update_s": second[1],
@@ -234,7 +236,9 @@ def calibrated(case: Case, lengths: Mapping[int, Sequence[Whole]], cores: int) -
     alone = {questions: ran(1, case.typed(questions))[0] for questions in (case.small, case.large)}
     rates = fitted([(alone[questions], lengths[questions]) for questions in alone])
     beside = ran(1, many, at_once=2)
-    neighbour = statistics.fmean(mean(rows, "time/step_s") for rows in beside) / mean(alone[case.large], "time/step_s")
+    neighbour = statistics.fmean(middle(rows, "time/step_s") for rows in beside) / middle(
+        alone[case.large], "time/step_s"
+    )
     bytes_ = int(PICKLED * statistics.fmean(float(found.sum()) for found in lengths[case.large]))
     made = []
     for world in WORLDS:
@@ -242,11 +246,11 @@ def calibrated(case: Case, lengths: Mapping[int, Sequence[Whole]], cores: int) -
         steps = [predicted(found, world, rates, said, neighbour, cores) for found in lengths[case.large][WARM:]]
         rows = alone[case.large] if world == 1 else ran(world, many)[0]
         expected = {
-            "step_s": statistics.fmean(one.seconds for one in steps),
-            "update_s": statistics.fmean(one.update + one.reduce for one in steps),
-            "wait_s": statistics.fmean(one.waited + one.exchange for one in steps),
+            "step_s": statistics.median(one.seconds for one in steps),
+            "update_s": statistics.median(one.update + one.reduce for one in steps),
+            "wait_s": statistics.median(one.waited + one.exchange for one in steps),
         }
         keys = {"step_s": "time/step_s", "update_s": "time/update_s", "wait_s": "time/rank_wait_s"}
-        measured = {name: mean(rows, key) for name, key in keys.items()}
+        measured = {name: middle(rows, key) for name, key in keys.items()}
         made.append({"world": world, "messages": said, "predicted": expected, "measured": measured})
     return {"load": round(load, 2), "rates": rates, "neighbour": neighbour, "worlds": made}

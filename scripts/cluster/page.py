@@ -238,7 +238,8 @@ def calibration(found: Mapping[str, Any]) -> str:
         neighbour = spread([one["neighbour"] for one in case["repetitions"]])
         load = spread([one["load"] for one in case["repetitions"]])
         at = found["machine"]
-        said = f"{len(case['repetitions'])} repetitions: mean (least–most). A busy neighbour: × {neighbour}."
+        count = len(case["repetitions"])
+        said = f"{count} repetitions, of each its median step: mean (least–most). A busy neighbour: × {neighbour}."
         made_by = f"`{case['command']}` · {at['cpu']}, {at['cores']} cores, torch {at['torch']}"
         when = f"commit {case['commit']}, {case['date']}; load before: {load}"
         parts.append(f"**{case['name']}**\n\n{table(head, rows)}\n\n{said} {made_by} · {when}.")

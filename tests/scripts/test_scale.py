@@ -149,16 +149,19 @@ def test_memory_adds_up_to_the_gpu_and_what_does_not_fit_is_left_out():
 
 
 def test_rates_are_found_again():
-    """Steps made of known rates; and where least squares gives one below 0, the other is fitted alone."""
-    lengths = [QG, QG * 2, QG * 3, QG[:, ::-1] + 1]
-    rows = [
-        {
-            "time/rollout_s": 0.1 * one.max() + 0.01 * one.sum(), "time/update_s": 0.5 + 0.02 * one.sum(),
-            "time/reward_s": 0.8, "time/step_s": 1.3 + 0.1 * one.max() + 0.04 * one.sum(),
-        }
-        for one in lengths
-    ]  # fmt: skip
-    found = calibrate.fitted([([{}] * calibrate.WARM + rows, [QG] * calibrate.WARM + lengths)])
+    """Two runs of steps that known rates made, one step of each disturbed; and where least squares gives one below 0,
+    the other is fitted alone.
+    """
+    runs = []
+    for lengths_QG in (QG, QG * 3 + 1):
+        tokens = lengths_QG.sum()
+        row = {
+            "time/rollout_s": 0.1 * lengths_QG.max() + 0.01 * tokens, "time/update_s": 0.5 + 0.02 * tokens,
+            "time/reward_s": 0.8, "time/step_s": 1.3 + 0.1 * lengths_QG.max() + 0.04 * tokens,
+        }  # fmt: skip
+        slow = {**row, "time/step_s": 99.0, "time/rollout_s": 90.0}
+        runs.append(([{}] * calibrate.WARM + [row, slow, row], [lengths_QG] * (calibrate.WARM + 3)))
+    found = calibrate.fitted(runs)
     wanted = {
         "round_s": 0.1,
         "token_s": 0.01,
