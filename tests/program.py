@@ -24,9 +24,8 @@ from . import pictures
 
 CONTEXT = multiprocessing.get_context("forkserver")
 NEEDED = "torch transformers peft hydra grpo_runner.jobs grpo_runner.train grpo_runner.config grpo_runner.lessons"
-CONTEXT.set_forkserver_preload(
-    [*NEEDED.split(), "grpo_runner.tracking.charts.page", "grpo_runner.compare.page", "tests.program"]
-)
+NEEDED += " grpo_runner.tracking.charts.page grpo_runner.compare.page matplotlib.figure pandas tests.program"
+CONTEXT.set_forkserver_preload(NEEDED.split())
 
 
 class Program:
