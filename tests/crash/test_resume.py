@@ -183,11 +183,16 @@ def test_a_finished_run_typed_again_does_nothing(whole, capsys):
     assert {file: file.stat().st_mtime_ns for file in before} == before
 
 
-def test_more_steps_go_on_and_other_settings_are_refused(whole, tmp_path, capsys):
+def test_more_steps_go_on_other_settings_are_refused_and_other_code_is_told(whole, tmp_path, capsys):
     folder = shutil.copytree(whole, tmp_path / "run")
+    made_with = json.loads((folder / "versions.json").read_text())
+    (folder / "versions.json").write_text(json.dumps(made_with | {"torch": "1.0", "peft": None}))
     assert typed(folder, "optim.lr=0.5") == 2
     error = capsys.readouterr().err
     assert "optim.lr" in error and "Traceback" not in error
     finish(folder, "steps=6")
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"with torch 1.0, now {made_with['torch']}; peft unknown, now {made_with['peft']}." in told
+    assert json.loads((folder / "versions.json").read_text()) == made_with
     assert [row["step"] for row in without_times(folder / "metrics.jsonl")] == list(range(6))
     assert set(pq.read_table(folder / "questions.parquet")["step"].to_pylist()) == set(range(6))

@@ -36,7 +36,8 @@ def test_asked_to_end_a_run_saves_says_how_to_go_on_and_the_same_command_does(nu
         assert (folder / "checkpoints" / f"step_{made:06d}").exists()  # the step that was being made is not lost
         assert not (folder / "DONE").exists() and (folder / "questions.parquet").exists()
     finish(folder, *LONGER)
-    assert f"going on from step {made}" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"going on from step {made}" in said and "the steps before were made with" not in said
     assert [row["step"] for row in without_times(folder / "metrics.jsonl")] == list(range(16))
 
 
