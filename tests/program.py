@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -24,19 +24,25 @@ from . import pictures
 
 CONTEXT = multiprocessing.get_context("forkserver")
 NEEDED = "torch transformers peft hydra grpo_runner.jobs grpo_runner.train grpo_runner.config grpo_runner.lessons"
-CONTEXT.set_forkserver_preload(
-    [*NEEDED.split(), "grpo_runner.tracking.charts.page", "grpo_runner.compare.page", "tests.program"]
-)
+NEEDED += " grpo_runner.tracking.charts.page grpo_runner.compare.page matplotlib.figure pandas tests.program"
+CONTEXT.set_forkserver_preload(NEEDED.split())
 
 
 class Program:
     """What tests use of subprocess.Popen, of a command line in a folder."""
 
-    def __init__(self, *words: str, folder: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *words: str,
+        folder: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        target: Callable[..., None] | None = None,
+    ) -> None:
+        """target: what is done in the process, with the arguments of `as_program`, where it is not that."""
         handle, self._log = tempfile.mkstemp(prefix="program")
         os.close(handle)
         arguments = (words, str(folder or Path.cwd()), dict(environment or {}), self._log)
-        self._process = CONTEXT.Process(target=_main, args=arguments)
+        self._process = CONTEXT.Process(target=target or as_program, args=arguments)
         self._process.start()
         self.pid = self._process.pid
 
@@ -65,7 +71,7 @@ class Program:
         self._process.kill()
 
 
-def _main(words: tuple[str, ...], folder: str, environment: dict[str, str], log: str) -> None:
+def as_program(words: tuple[str, ...], folder: str, environment: dict[str, str], log: str) -> None:
     gc.freeze()  # a collection in here shall not look through what the server has imported
     signal.signal(signal.SIGINT, signal.default_int_handler)
     file = os.open(log, os.O_WRONLY | os.O_TRUNC)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
@@ -51,20 +52,37 @@ class Stepper:
         self.adamw.zero_grad(set_to_none=True)
 
     def step(self) -> float:
-        """Clip, check, step; gives the gradient's norm before clipping. Raises NotFinite.
+        """Clip, check, step; gives the gradient's norm before clipping. Raises NotFinite, with nothing changed.
 
-        The parameters are looked at too: a step of finite gradients can overflow, and must not reach a checkpoint.
+        All that a step is made of is looked at before it. What it gives is looked at too: a device can be wrong.
         """
         limit = self.config.max_grad_norm
         norm = float(nn.utils.clip_grad_norm_(self.named.values(), limit if limit is not None else math.inf))
-        if not math.isfinite(norm):
+        if fault := "gradient" if not math.isfinite(norm) else self._fault():
             self.drop_gradients()
-            raise NotFinite("gradient")
+            raise NotFinite(fault)
         self.adamw.step()
         self.drop_gradients()
-        if not torch.isfinite(nn.utils.get_total_norm(self.named.values())):
+        if not math.isfinite(_largest(self.named.values())):
             raise NotFinite("policy after the optimizer step")
         return norm
+
+    def _fault(self) -> str | None:
+        """What would make a step from a finite gradient one that spoils the policy; None in a sound run.
+
+        Moments of finite gradients are finite as these averages go. A step moves a parameter by its decay and by about
+        the rate (Kingma & Ba 2015, section 2.1); a million times the rate leaves room for any betas.
+        """
+        slots = (slots[name] for slots in self.adamw.state.values() for name in ("exp_avg", "exp_avg_sq"))
+        if not math.isfinite(_largest(slots)):
+            return "optimizer's state"
+        largest = _largest(self.named.values())
+        if not math.isfinite(largest):
+            return "policy"
+        rate = float(self.adamw.param_groups[0]["lr"])
+        reached = largest * (1 + rate * self.config.weight_decay) + 1e6 * rate
+        most = min((torch.finfo(value.dtype).max for value in self.named.values()), default=math.inf)
+        return "policy that the optimizer step would give" if reached > most else None
 
     def state(self) -> dict[str, Tensor]:
         """The optimizer's tensors by '<parameter>.<slot>', for safetensors."""
@@ -82,6 +100,11 @@ class Stepper:
             # plain AdamW keeps its step counter on the CPU, the fused one beside the parameter
             stays = slot == "step" and not self.config.fused
             self.adamw.state[parameter][slot] = value if stays else value.to(parameter.device)
+
+
+def _largest(tensors: Iterable[Tensor]) -> float:
+    """The largest absolute value in all of them, NaN or infinity where there is one; 0 of none."""
+    return float(nn.utils.get_total_norm(tensors, norm_type=math.inf))
 
 
 def non_finite(what: str, batch: Batch, rows: Tensor, step: int) -> NonFiniteError:

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from ..errors import ANOTHER, InputError, MachineError
+from ..errors import ANOTHER, InputError, MachineError, NonFiniteError
 from ..files import disk_errors, fsync, write_json
 
 
@@ -63,16 +63,21 @@ class Checkpoints:
         critic: Mapping[str, Tensor] = MappingProxyType({}),
         reward_model: Mapping[str, Tensor] = MappingProxyType({}),
     ) -> Path:
-        """Write the state in which `step` is the next step to make. Raises MachineError; older checkpoints stay."""
+        """Write the state in which `step` is the next step to make; older checkpoints stay where it raises.
+
+        Raises MachineError, and NonFiniteError for a tensor that is not finite: what is saved can be gone on from.
+        """
         final = self.root / f"step_{step:06d}"
         if not self.writes:
             return final
+        some = {"reference": reference, "sampler": sampler, "critic": critic, "reward_model": reward_model}
+        parts = {self.policy_file: policy, "optimizer": optimizer, **{k: v for k, v in some.items() if v}}
+        for name, tensors in parts.items():
+            _check_finite(step - 1, name, tensors)
         aside = self.root / f".tmp_{final.name}"
         try:
             with disk_errors(final):
                 aside.mkdir(parents=True)
-                some = {"reference": reference, "sampler": sampler, "critic": critic, "reward_model": reward_model}
-                parts = {self.policy_file: policy, "optimizer": optimizer, **{k: v for k, v in some.items() if v}}
                 for name, tensors in parts.items():
                     save_file(
                         {key: value.detach().cpu().contiguous() for key, value in tensors.items()},
@@ -163,6 +168,15 @@ class Checkpoints:
             return f"{Path(str(error.filename)).name} is missing"
         except (ValueError, KeyError, TypeError, AttributeError, OSError):
             return "MANIFEST.json cannot be read"
+
+
+def _check_finite(step: int, part: str, tensors: Mapping[str, Tensor]) -> None:
+    broken = [name for name, value in tensors.items() if value.is_floating_point() and not bool(value.isfinite().all())]
+    if broken:
+        raise NonFiniteError(
+            f"step {step}: after it, {broken[0]} of the {part} is not finite, so that it is not saved.\n"
+            "The last good checkpoint is kept."
+        )
 
 
 def _hash(file: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -20,6 +20,7 @@ from ..validate import load, shown, shown_key, to_yaml
 
 CODE = (".py", ".sh", ".toml")
 DATA = "data.json"  # the digest of the training questions
+VERSIONS = "versions.json"  # of the code and libraries that made the last steps
 # Keys that may differ when a run goes on: they do not change what the steps compute.
 MAY_CHANGE = (
     *("run_dir", "run_name", "sweep_name", "metric", "tracking", "checkpoint", "health", "optim.microbatch_tokens"),
@@ -107,16 +108,40 @@ class RunFolder:
                 f"Give the same file or data.train.revision as then, or another {self._name}."
             )
 
-    def begin(self, data: DataSets) -> None:
-        """Write config.yaml, data.json and code.diff; the mark of a finished run goes, for it has more to do now."""
+    def begin(self, data: DataSets, versions: Mapping[str, str | None]) -> str | None:
+        """Write config.yaml, data.json, versions.json and code.diff; the mark of a finished run goes, for it has more
+        to do now. Gives what to say where the steps that are there were made by other code than this.
+        """
         (self.path / "DONE").unlink(missing_ok=True)
         write_atomic(self.path / "config.yaml", to_yaml(self.config).encode())
         write_json(self.path / DATA, {"sha256": data.digest, "questions": len(data.train)})
+        other = self._other_versions(versions)
+        write_json(self.path / VERSIONS, versions)
         # a later start with other code adds code.2.diff, and so on
         diff = code_diff(self.path).encode("utf-8", "surrogateescape")
         there = sorted(self.path.glob("code*.diff"), key=lambda file: file.stat().st_mtime_ns)
         if not there or there[-1].read_bytes() != diff:
-            write_atomic(self.path / (f"code.{len(there) + 1}.diff" if there else "code.diff"), diff)
+            name = f"code.{len(there) + 1}.diff" if there else "code.diff"
+            write_atomic(self.path / name, diff)
+            if there and not other:
+                other = [f"other changes beyond the commit ({there[-1].name}, now {name})"]
+        return (
+            f"the steps before were made with {'; '.join(other)}. These may differ from what that would have made."
+            if other
+            else None
+        )
+
+    def _other_versions(self, now: Mapping[str, str | None]) -> list[str]:
+        """'torch 2.1, now 2.2' of each that differs; nothing of a folder from before versions.json was written."""
+        try:
+            there = json.loads((self.path / VERSIONS).read_text())
+            return [
+                f"{name} {there[name] or 'unknown'}, now {value or 'unknown'}"
+                for name, value in now.items()
+                if name in there and there[name] != value
+            ]
+        except (OSError, ValueError, TypeError):  # it is only told of
+            return []
 
     def _started(self) -> bool:
         names = ("metrics.jsonl", "DONE", "checkpoints/step_*")

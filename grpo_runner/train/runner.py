@@ -106,7 +106,10 @@ def _train(config: RunConfig, folder: RunFolder, terminal: Terminal, ranks: Rank
             check_record(config, built.start)
             if built.start:
                 say(f"going on from step {built.start}")
-            folder.begin(built.data)  # not before all was found to be in order: a refused run leaves nothing
+            # not before all was found to be in order: a refused run leaves nothing
+            other = folder.begin(built.data, versions())
+            if built.start and other:
+                say(other)
             terminal.announce(method, built.plan, built.notes)
         reached = built.start
         tracker.start(config, built.start or None)

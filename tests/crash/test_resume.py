@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from safetensors.torch import load_file
 
+from grpo_runner.cli import main
 from tests.program import Program
 
 STEPS = 5
@@ -44,22 +43,22 @@ def program(folder: Path, *extra: str) -> subprocess.Popen:
 
 
 def start(folder: Path, *extra: str) -> Program:
-    """The same with its imports done, for all that is held against it."""
+    """The same with its imports done, for what is killed or sent a signal."""
     return Program(*JOB, *extra, f"hydra.run.dir={folder}")
 
 
-def finish(folder: Path, *extra: str, start: Callable[..., subprocess.Popen | Program] = start) -> str:
-    process = start(folder, *extra)
-    output, _ = process.communicate(timeout=180)
-    assert process.returncode == 0, output
-    return output
+def typed(folder: Path, *extra: str) -> int:
+    """The exit code of the same in this process, which is another than the one that was killed."""
+    return main([*JOB, *extra, f"hydra.run.dir={folder}"])
+
+
+def finish(folder: Path, *extra: str) -> None:
+    assert typed(folder, *extra) == 0
 
 
 def without_times(path: Path) -> list[dict]:
-    return [
-        {k: v for k, v in json.loads(line).items() if not k.startswith("time/")}
-        for line in path.read_text().splitlines()
-    ]
+    text = path.read_text() if path.exists() else ""  # none of evaluations where there are none
+    return [{k: v for k, v in json.loads(line).items() if not k.startswith("time/")} for line in text.splitlines()]
 
 
 def results(folder: Path) -> dict:
@@ -70,7 +69,7 @@ def results(folder: Path) -> dict:
         "evals": json.dumps(without_times(folder / "evals.jsonl")),
         "questions": (folder / "questions.parquet").read_bytes(),
         **{
-            kind: {file.name: file.read_bytes() for file in sorted((folder / kind).iterdir())}
+            kind: {file.name: file.read_bytes() for file in sorted((folder / kind).glob("*"))}
             for kind in ("completions", "evaluations")
         },
         "adapter": {name: value.numpy().tobytes() for name, value in adapter.items()},
@@ -78,11 +77,18 @@ def results(folder: Path) -> dict:
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory) -> dict:
-    """The results of the real program, which has other hashes of strings than the others, too."""
+def whole(tmp_path_factory) -> Path:
+    """The folder of the real program, which has other hashes of strings than the others, too."""
     folder = tmp_path_factory.mktemp("whole") / "run"
-    finish(folder, start=program)
-    return results(folder)
+    process = program(folder)
+    output, _ = process.communicate(timeout=180)
+    assert process.returncode == 0, output
+    return folder
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(whole) -> dict:
+    return results(whole)
 
 
 def test_the_same_seed_twice_is_byte_equal_and_another_is_not(uninterrupted, tmp_path):
@@ -93,24 +99,31 @@ def test_the_same_seed_twice_is_byte_equal_and_another_is_not(uninterrupted, tmp
     assert all(other[name] != uninterrupted[name] for name in uninterrupted)
 
 
+MOMENTS = {
+    "while loading": lambda folder: (folder / ".lock").exists(),
+    # step 2 is recorded and its checkpoint (after step 3) is not yet
+    "between checkpoints": lambda folder: lines(folder / "metrics.jsonl") >= 3,
+    "in the last step": lambda folder: lines(folder / "metrics.jsonl") >= STEPS - 1,
+}
+
+
 @pytest.mark.parametrize(
-    "place", [pytest.param("while loading", marks=pytest.mark.slow), "between checkpoints", "in the last step"]
+    "moments", [("between checkpoints", "in the last step"), pytest.param(("while loading",), marks=pytest.mark.slow)]
 )
-def test_killed_and_typed_again_equals_uninterrupted(uninterrupted, tmp_path, place):
-    folder = tmp_path / "run"
-    process = start(folder, "checkpoint.every=2")
-    ready = {
-        "while loading": lambda: (folder / ".lock").exists(),
-        # step 2 is recorded and its checkpoint (after step 3) is not yet
-        "between checkpoints": lambda: lines(folder / "metrics.jsonl") >= 3,
-        "in the last step": lambda: lines(folder / "metrics.jsonl") >= STEPS - 1,
-    }[place]
-    while not ready() and process.poll() is None:
-        time.sleep(0.002)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    assert not (folder / "DONE").exists()
-    finish(folder, "checkpoint.every=2")
+def test_killed_and_typed_again_equals_uninterrupted(uninterrupted, tmp_path, capsys, moments):
+    """While a process has the folder another exits 3; what it held when it was killed is taken over by the next."""
+    folder, words = tmp_path / "run", ["checkpoint.every=2"]
+    for moment in moments:
+        process = start(folder, *words)
+        while not MOMENTS[moment](folder) and process.poll() is None:
+            time.sleep(0.002)
+        process.send_signal(signal.SIGSTOP)
+        if moment == "between checkpoints":
+            assert typed(folder, *words) == 3 and "another process" in capsys.readouterr().err
+        process.kill()
+        process.wait()
+        assert not (folder / "DONE").exists() and (folder / ".lock").exists()
+    finish(folder, *words)
     assert results(folder) == uninterrupted
 
 
@@ -134,7 +147,7 @@ def test_a_reference_that_moves_refills_and_the_probe_survive_a_kill(tmp_path):
 @pytest.mark.parametrize("method", ["grpo_iterative", pytest.param("grpo_process", marks=pytest.mark.slow)])
 def test_a_method_whose_reference_is_renewed_survives_a_kill(tmp_path, method):
     """Killed in a round: the reference of its beginning is neither the policy of then nor the initial one."""
-    words = [f"method={method}", "beta.refresh_every=2", "beta.value=0.5", "steps=7"]
+    words = [f"method={method}", "beta.refresh_every=2", "beta.value=0.5", "evaluation.every=0"]
     finish(tmp_path / "whole", *words)
     folder = tmp_path / "run"
     saved = killed(folder, 4, *words)
@@ -153,7 +166,7 @@ def killed(folder: Path, rows: int, *words: str) -> Path:
     process = start(folder, *words)
     while lines(folder / "metrics.jsonl") < rows and process.poll() is None:
         time.sleep(0.002)
-    os.kill(process.pid, signal.SIGKILL)
+    process.kill()
     process.wait()
     assert not (folder / "DONE").exists()
     return sorted((folder / "checkpoints").glob("step_*"))[-1]
@@ -163,66 +176,23 @@ def lines(path: Path) -> int:
     return path.read_text().count("\n") if path.exists() else 0
 
 
-def test_ctrl_c_saves_says_how_to_go_on_and_exits_130(tmp_path):
-    folder, longer = tmp_path / "run", ("steps=25", "evaluation.every=0")
-    process = start(folder, *longer)
-    while lines(folder / "metrics.jsonl") < 1:
-        assert process.poll() is None
-        time.sleep(0.002)
-    process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == 130 and "The same command goes on" in output and "Traceback" not in output
-    assert not (folder / "DONE").exists() and (folder / "questions.parquet").exists()
-    made = lines(folder / "metrics.jsonl")
-    assert (folder / "checkpoints" / f"step_{made:06d}").exists()  # the step that was being made is not lost
-    assert f"going on from step {made}" in finish(folder, *longer)
-    assert [row["step"] for row in without_times(folder / "metrics.jsonl")] == list(range(25))
-
-
-def test_a_finished_run_typed_again_does_nothing(tmp_path):
-    folder = tmp_path / "run"
-    finish(folder)
-    before = {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file() and file.name != ".lock"}
-    assert "finished before" in finish(folder)
+def test_a_finished_run_typed_again_does_nothing(whole, capsys):
+    before = {file: file.stat().st_mtime_ns for file in whole.rglob("*") if file.is_file() and file.name != ".lock"}
+    finish(whole)
+    assert "finished before" in capsys.readouterr().out
     assert {file: file.stat().st_mtime_ns for file in before} == before
 
 
-def test_more_steps_go_on_and_other_settings_are_refused(tmp_path):
-    folder = tmp_path / "run"
-    finish(folder)
-    process = start(folder, "optim.lr=0.5")
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == 2 and "optim.lr" in output and "Traceback" not in output
+def test_more_steps_go_on_other_settings_are_refused_and_other_code_is_told(whole, tmp_path, capsys):
+    folder = shutil.copytree(whole, tmp_path / "run")
+    made_with = json.loads((folder / "versions.json").read_text())
+    (folder / "versions.json").write_text(json.dumps(made_with | {"torch": "1.0", "peft": None}))
+    assert typed(folder, "optim.lr=0.5") == 2
+    error = capsys.readouterr().err
+    assert "optim.lr" in error and "Traceback" not in error
     finish(folder, "steps=6")
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"with torch 1.0, now {made_with['torch']}; peft unknown, now {made_with['peft']}." in told
+    assert json.loads((folder / "versions.json").read_text()) == made_with
     assert [row["step"] for row in without_times(folder / "metrics.jsonl")] == list(range(6))
     assert set(pq.read_table(folder / "questions.parquet")["step"].to_pylist()) == set(range(6))
-
-
-def test_a_second_process_on_the_folder_exits_3(tmp_path):
-    folder = tmp_path / "run"
-    first = start(folder, "steps=500")
-    while lines(folder / "metrics.jsonl") < 1:
-        assert first.poll() is None
-        time.sleep(0.01)
-    second = start(folder, "steps=500")
-    output, _ = second.communicate(timeout=60)
-    first.kill()
-    first.wait()
-    assert second.returncode == 3 and "another process" in output
-
-
-@pytest.mark.slow
-def test_killed_at_random_moments_until_it_is_done(uninterrupted, tmp_path):
-    """Any moment counts: while loading, inside a log, inside a checkpoint. The run is typed again until it ends."""
-    folder, draw, kills = tmp_path / "run", random.Random(0), 0
-    while not (folder / "DONE").exists():
-        process = program(folder)
-        try:
-            # later and later, so that it comes through on a slow machine too
-            process.wait(timeout=draw.uniform(0.5, 2.0 + 0.4 * kills))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            kills += 1
-        assert kills < 60
-    assert kills > 0 and results(folder) == uninterrupted

@@ -1,7 +1,5 @@
 """A run of DPO that is killed and typed again is the one that was not: the same pairs of the base, the same weights."""
 
-import os
-import signal
 import time
 
 import pytest
@@ -18,7 +16,7 @@ def test_dpo_killed_and_typed_again_equals_uninterrupted(tmp_path):
     process = start(folder, *DPO, "checkpoint.every=2")
     while lines(folder / "metrics.jsonl") < 3 and process.poll() is None:
         time.sleep(0.002)
-    os.kill(process.pid, signal.SIGKILL)
+    process.kill()
     process.wait()
     assert not (folder / "DONE").exists()
     finish(folder, *DPO, "checkpoint.every=2")

@@ -14,26 +14,31 @@ from grpo_runner import cli, signals
 from grpo_runner.errors import Interrupted, Preempted, Stopped, exit_code_of
 from tests.crash.test_resume import finish, lines, start, without_times
 
-LONGER = ("steps=24", "evaluation.every=0")
+LONGER = ("steps=16", "evaluation.every=0", "checkpoint.every=0")  # only the signal's own save keeps anything
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGUSR1, marks=pytest.mark.slow)])
-def test_a_scheduler_signal_saves_exits_143_and_the_same_command_goes_on(number, tmp_path):
-    """Sent twice, as srun and torchrun do beside Slurm: the second does not cut the save."""
-    folder = tmp_path / "run"
-    process = start(folder, *LONGER, "checkpoint.every=0")  # without the signal's own save nothing would be kept
-    while lines(folder / "metrics.jsonl") < 1:
-        assert process.poll() is None
-        time.sleep(0.002)
-    process.send_signal(number)
-    process.send_signal(number)
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == 143 and "The same command goes on" in output and "Traceback" not in output
-    assert f"{number.name}: finishing this step and saving" in output
-    made = lines(folder / "metrics.jsonl")
-    assert (folder / "checkpoints" / f"step_{made:06d}").exists() and not (folder / "DONE").exists()
-    assert f"going on from step {made}" in finish(folder, *LONGER, "checkpoint.every=0")
-    assert [row["step"] for row in without_times(folder / "metrics.jsonl")] == list(range(24))
+def test_asked_to_end_a_run_saves_says_how_to_go_on_and_the_same_command_does(number, tmp_path, capsys):
+    """By a scheduler, twice, as srun and torchrun do beside Slurm: the second does not cut the save. Then by Ctrl-C."""
+    folder, made = tmp_path / "run", 0
+    for sent, code in ([number, number], 143), ([signal.SIGINT], 130):
+        process = start(folder, *LONGER)
+        while lines(folder / "metrics.jsonl") <= made:
+            assert process.poll() is None
+            time.sleep(0.002)
+        for one in sent:
+            process.send_signal(one)
+        output, _ = process.communicate(timeout=60)
+        assert process.returncode == code and "The same command goes on" in output and "Traceback" not in output
+        assert f"{'Ctrl-C' if code == 130 else number.name}: finishing this step and saving" in output
+        assert made == 0 or f"going on from step {made}" in output
+        made = lines(folder / "metrics.jsonl")
+        assert (folder / "checkpoints" / f"step_{made:06d}").exists()  # the step that was being made is not lost
+        assert not (folder / "DONE").exists() and (folder / "questions.parquet").exists()
+    finish(folder, *LONGER)
+    said = capsys.readouterr().out
+    assert f"going on from step {made}" in said and "the steps before were made with" not in said
+    assert [row["step"] for row in without_times(folder / "metrics.jsonl")] == list(range(16))
 
 
 def test_a_second_ctrl_c_is_at_once_and_a_second_scheduler_signal_is_not():

@@ -13,6 +13,7 @@ from grpo_runner.algorithm import token_weights
 from grpo_runner.config import compose
 from grpo_runner.policy.batch import Batch
 from grpo_runner.policy.models import attach_lora
+from grpo_runner.policy.optimizer import NotFinite, Stepper
 from grpo_runner.policy.update import Trainer
 from tests.helpers import changed, random_groups, tiny_llama
 
@@ -153,3 +154,37 @@ def test_old_reference_and_new_are_scored_in_one_precision():
         assert update.kl == 0 and not update.kl_N.any() and update.updates == 2
         # what the sampler had in float32 shows that bfloat16 was at work
         assert (update.mismatch > 1e-3) == autocast and (autocast or update.mismatch < 1e-5)
+
+
+LARGEST = torch.finfo(torch.float32).max
+
+
+@pytest.mark.parametrize(
+    ("spoil", "what"),
+    [
+        (lambda stepper, weight: None, None),  # negative control: the step that is made otherwise
+        (lambda stepper, weight: weight.grad.fill_(torch.nan), "gradient"),
+        (lambda stepper, weight: weight.data[1].fill_(torch.inf), "policy"),
+        (lambda stepper, weight: weight.data[1].fill_(LARGEST), "policy that the optimizer step would give"),
+        (lambda stepper, weight: stepper.adamw.state[weight]["exp_avg"][0].fill_(torch.nan), "optimizer's state"),
+        (lambda stepper, weight: stepper.adamw.state[weight]["exp_avg_sq"][0].fill_(torch.inf), "optimizer's state"),
+    ],
+)
+@pytest.mark.parametrize("fused", [True, False])
+def test_what_would_spoil_the_policy_is_found_before_the_step(spoil, what, fused):
+    weight = torch.nn.Parameter(torch.ones(3))
+    config = replace(CONFIG.optim, weight_decay=0.1, lr=0.5, fused=fused)
+    stepper = Stepper({"weight": weight}, config, 9, CPU)
+    weight.grad = torch.full((3,), 0.5)
+    stepper.step()
+    weight.grad = torch.full((3,), 0.5)
+    spoil(stepper, weight)
+    before = {name: value.clone() for name, value in {"weight": weight.detach(), **stepper.state()}.items()}
+    if what is None:
+        stepper.step()
+    else:
+        with pytest.raises(NotFinite, match=f"^{what}$"):
+            stepper.step()
+    after = {"weight": weight.detach(), **stepper.state()}
+    same = all(torch.equal(before[name].nan_to_num(), after[name].nan_to_num()) for name in before)
+    assert same == (what is not None) and weight.grad is None

@@ -8,7 +8,7 @@ import shutil
 import pytest
 import torch
 
-from grpo_runner.errors import MachineError
+from grpo_runner.errors import MachineError, NonFiniteError
 from grpo_runner.train.checkpoint import Checkpoints
 
 STATE = {"a.weight": torch.arange(6.0).view(2, 3), "b.weight": torch.tensor([1.5])}
@@ -138,3 +138,15 @@ def test_all_is_durable_before_the_rename_and_the_rename_after_it(tmp_path, monk
     # the manifest is synced by write_json
     assert {("adapter.safetensors", False), ("optimizer.safetensors", False), ("state.json", False)} == set(before)
     assert aside == (".tmp_step_000001", False) and after == ("checkpoints", True)
+
+
+@pytest.mark.parametrize("part", ["policy", "optimizer", "reference", "critic"])
+@pytest.mark.parametrize("value", [torch.nan, -torch.inf])
+def test_what_is_not_finite_is_never_saved(tmp_path, part, value):
+    checkpoints = three(tmp_path)
+    spoilt = {"policy": STATE, "optimizer": MOMENTS, part: {"sound": torch.ones(2), "it": torch.tensor([0.0, value])}}
+    with pytest.raises(NonFiniteError, match=f"step 3: after it, it of the {'adapter' if part == 'policy' else part}"):
+        checkpoints.save(4, **spoilt)
+    assert checkpoints.latest(pytest.fail).step == 3 and not list((tmp_path / "checkpoints").glob(".tmp_*"))
+    spoilt[part]["it"] = torch.tensor([0.0, torch.finfo(torch.float32).max])  # negative control
+    assert checkpoints.save(4, **spoilt).is_dir()
