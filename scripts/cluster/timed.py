@@ -1,7 +1,7 @@
 """A run whose processes write down the processor's seconds of their own work: `timed.py FOLDER OVERRIDES`, by torchrun.
 
-FOLDER/RANK.json has, of each step, the seconds that this process itself computed in sampling and in the update, whatever
-else ran on the machine and however long it waited, and the lengths of its answers.
+FOLDER/RANK.json has, of each step, the seconds that this process itself computed in sampling and in the update,
+whatever else ran on the machine and however long it waited, and the lengths of its answers.
 """
 
 from __future__ import annotations
