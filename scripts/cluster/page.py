@@ -266,7 +266,7 @@ def own_core(found: Mapping[str, Any]) -> str:
             cells += [f"{spread(values, 2)} %" if world > 1 else "–" for values in idle]
         both_s = [[one[kind]["rollout_s"] + one[kind]["update_s"] for one in own] for kind in ("predicted", "measured")]
         off = [100 * (said / took - 1) for said, took in zip(*both_s, strict=True)]
-        rows.append([*cells, f"{min(off):+.0f} to {max(off):+.0f} %"])
+        rows.append([*cells, f"{round(min(off)):+d} to {round(max(off)):+d} %"])
     head = ["processes"]
     for what in ("sampling", "update"):
         head += [f"{what} s, predicted", "measured", "waiting, predicted", "measured"]
