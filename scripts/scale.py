@@ -6,6 +6,7 @@ scale.py --write               work all out again (a minute): docs/scale/plan.js
 scale.py --tables              only write the tables again, from the files
 scale.py --calibrate 3         measure 1, 2 and 4 processes on this (idle) machine three times, then write
 scale.py --calibrate 3 --model FOLDER    the same with a model of your own beside the embedded one
+scale.py --own-core 3          the same in seconds of the processor, which other programs disturb little
 """
 
 from __future__ import annotations
@@ -56,6 +57,19 @@ def calibrate(repetitions: int, model: str | None) -> dict[str, Any]:
     return found
 
 
+def own_core(repetitions: int) -> dict[str, Any]:
+    """What the calibration's file gains."""
+    from scripts.bench.running import commit, machine
+    from scripts.cluster.calibrate import whole_seconds
+    from scripts.cluster.own_core import repetition
+
+    at, whole = machine(1), whole_seconds()
+    made = [repetition() for _ in range(repetitions)]
+    said = {"command": f"python scripts/scale.py --own-core {repetitions}", "commit": commit()}
+    found = {**said, "date": time.strftime("%Y-%m-%d"), "repetitions": made}
+    return {"machine": at, "whole_token_s": [whole], "own_core": found}
+
+
 def whole_s(found: dict[str, Any]) -> float:
     """Seconds a token of the whole step, as measured; the median."""
     taken = sorted(found.get("whole_token_s", ()))
@@ -68,15 +82,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--tables", action="store_true")
     parser.add_argument("--calibrate", type=int, metavar="TIMES", help="on an idle machine")
+    parser.add_argument("--own-core", type=int, metavar="TIMES", help="seconds of the processor")
     parser.add_argument("--model", help="a model folder beside the embedded one, of the calibration")
     asked = parser.parse_args(arguments)
     if asked.calibrate:
-        page.write(page.CALIBRATION, calibrate(asked.calibrate, asked.model))
+        page.write(page.CALIBRATION, page.read(page.CALIBRATION) | calibrate(asked.calibrate, asked.model))
+    if asked.own_core:
+        page.write(page.CALIBRATION, page.read(page.CALIBRATION) | own_core(asked.own_core))
     found = page.read(page.CALIBRATION)
-    if asked.write or asked.calibrate or not page.PLAN.exists():
+    if asked.write or asked.calibrate or asked.own_core or not page.PLAN.exists():
         page.write(page.PLAN, page.made(whole_s(found)))
         picture.draw(page.read(page.PLAN), page.PICTURE)
-    if asked.write or asked.calibrate or asked.tables:
+    if asked.write or asked.calibrate or asked.own_core or asked.tables:
         text = page.PAGE.read_text(encoding="utf-8")
         page.PAGE.write_text(page.filled(text, page.read(page.PLAN), found), encoding="utf-8")
         print(f"written: {page.PAGE}")

@@ -106,8 +106,8 @@ def messages(world: int, bytes_: int, numbers: int) -> dict[str, float]:
 
 
 def whole_seconds(questions: int = 16, size: int = 8, length: int = 2_000) -> float:
-    """Seconds that a process takes for a token of the whole step's answers, whoever sampled them: taken out of their
-    message, made into tensors, weighed. Answers of made tokens, all as long.
+    """Seconds of the processor that a process takes for a token of the whole step's answers, whoever sampled them:
+    taken out of their message, made into tensors, weighed. Answers of made tokens, all as long.
     """
     import torch
 
@@ -126,14 +126,14 @@ def whole_seconds(questions: int = 16, size: int = 8, length: int = 2_000) -> fl
         for slot in range(questions)
     ]
     message = pickle.dumps(groups)
-    began = time.perf_counter()
+    began = time.process_time()
     batch = Batch.of(
         pickle.loads(message)
     )  # our own bytes of a line before, as torch.distributed does with a meeting's
     advantages_NT = torch.ones(batch.mask_NT.shape, dtype=torch.float64)
     parts = [torch.arange(len(batch.mask_NT))]
     token_weights(advantages_NT, batch.mask_NT, batch.groups_N, parts, "constant", length)
-    return (time.perf_counter() - began) / (questions * size * length)
+    return (time.process_time() - began) / (questions * size * length)
 
 
 # --- rates from single processes

@@ -111,8 +111,14 @@ def layout(one: Mapping[str, Any]) -> str:
     return f"sharded, {one['tensor']} a replica" if one["tensor"] > 1 else "sharded, 1 a replica"
 
 
-def assumptions() -> str:
-    return table(("what", "figure", "source"), ASSUMED, 3)
+def assumptions(plan: Mapping[str, Any]) -> str:
+    figure = f"{1e6 * plan['whole_s']:.2g} µs a token of the step"
+    source = "measured here, seconds of a processor (`whole_seconds` in scripts/cluster/calibrate.py)"
+    return table(
+        ("what", "figure", "source"),
+        [*ASSUMED, ("answers made into tensors and weighed, by every process", figure, source)],
+        3,
+    )
 
 
 def memory(plan: Mapping[str, Any]) -> str:
@@ -246,11 +252,37 @@ def calibration(found: Mapping[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
+def own_core(found: Mapping[str, Any]) -> str:
+    """Seconds of the processor: predicted and measured, of the slowest process and of waiting."""
+    if not (made := found.get("own_core")):
+        return "Not measured."
+    rows = []
+    for place, world in enumerate(one["world"] for one in made["repetitions"][0]["worlds"]):
+        own = [repetition["worlds"][place] for repetition in made["repetitions"]]
+        cells = [str(world)]
+        for what in ("rollout", "update"):
+            cells += [spread([one[kind][f"{what}_s"] for one in own]) for kind in ("predicted", "measured")]
+            idle = [[100 * one[kind][f"{what}_idle"] for one in own] for kind in ("predicted", "measured")]
+            cells += [f"{spread(values, 2)} %" if world > 1 else "–" for values in idle]
+        both_s = [[one[kind]["rollout_s"] + one[kind]["update_s"] for one in own] for kind in ("predicted", "measured")]
+        off = [100 * (said / took - 1) for said, took in zip(*both_s, strict=True)]
+        rows.append([*cells, f"{round(min(off)):+d} to {round(max(off)):+d} %"])
+    head = ["processes"]
+    for what in ("sampling", "update"):
+        head += [f"{what} s, predicted", "measured", "waiting, predicted", "measured"]
+    at, count = found["machine"], len(made["repetitions"])
+    said = f"{count} repetitions: mean (least–most). `{made['command']}` · {at['cpu']}, {at['cores']} cores"
+    load = spread([one["load"] for one in made["repetitions"]])
+    when = f"commit {made['commit']}, {made['date']}; load before: {load}"
+    return f"{table([*head, 'both: predicted over measured'], rows)}\n\n{said}, torch {at['torch']} · {when}."
+
+
 def filled(text: str, plan: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     """The page with its blocks made anew."""
     blocks = {
-        "assumptions": assumptions(), "memory": memory(plan), "steps": steps(plan), "both": both(plan),
+        "assumptions": assumptions(plan), "memory": memory(plan), "steps": steps(plan), "both": both(plan),
         "bytes": bytes_(plan), "sensitivity": sensitivity(plan), "calibration": calibration(found),
+        "own_core": own_core(found),
     }  # fmt: skip
     return BLOCK.sub(lambda match: f"{match[1]}{blocks[match[2]]}\n{match[3]}", text)
 

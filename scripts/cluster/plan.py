@@ -1,8 +1,8 @@
 """What a step of a model on so many GPUs needs and takes: rates from data sheets, then `simulate.py`. No torch.
 
-Two engines and layouts are counted. "whole": every GPU is a process with the whole base, and vLLM beside it; that is
-what the package does today. "sharded": the frozen base is cut over the GPUs of a machine for the update (FSDP2), and
-vLLM cuts it over `tensor` GPUs for sampling; docs/parallel.md has it as a design.
+Two layouts are counted. "whole": every GPU is a process with the whole base, and vLLM beside it. "sharded": the
+matrices of the frozen base are cut over the GPUs of a machine for the update (`shard_base=machine`), and vLLM cuts the
+model over `tensor` GPUs for sampling (`rollout.vllm_tensor_parallel`); docs/parallel.md.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def memory(size: Sizes, gpu: Gpu, layout: Layout) -> dict[str, float]:
     )  # fmt: skip
     stays = lasting(work)
     always: dict[str, float] = {
-        "base, for the update": stays.pop("weights") / layout.shards,
+        "base, for the update": stays.pop("weights") - ITEM * size.base * (1 - 1 / layout.shards),
         "adapter and its moments": sum(stays.values()),
         "CUDA, and what is left free": 2 * CUDA_ITSELF + SPARE * gpu.memory,
     }
@@ -178,7 +178,7 @@ def exchange_bytes(lengths_RM: Whole) -> float:
 def bytes_a_step(size: Sizes, layout: Layout, lengths_QG: Whole) -> dict[str, float]:
     """What a GPU (answers: a process) receives in a step, in bytes."""
     adapter, tokens = size.lora(RANK) * WIDE, float(lengths_QG.sum()) + PROMPT * len(lengths_QG)
-    passes = 2 * np.ceil(tokens / layout.gpus / MICRO)  # forward, and backward with the layers made again
+    passes = 2 * np.ceil(tokens / layout.gpus / MICRO)  # forward, and backward, where layers are gathered again
     return {
         "adapter to the engine": adapter,
         "gradient": 2 * (layout.gpus - 1) / layout.gpus * adapter,
@@ -197,7 +197,9 @@ def rates(size: Sizes, gpu: Gpu, layout: Layout, lengths_QG: Whole, whole_s: flo
     token = max(token, moved["base, gathered"] / NVLINK / tokens)
     speed = NVLINK if layout.gpus <= MACHINE else NETWORK
     # a meeting goes round the ring twice: how much each has to say, and what
-    hops = MEETINGS * 2 * (layout.gpus - 1) * assumed.hop_s
+    # each pass over a base in slices begins with one (policy/shards.py)
+    meetings = MEETINGS + (2 * np.ceil(tokens / MICRO) if layout.sharded else 0)
+    hops = float(meetings) * 2 * (layout.gpus - 1) * assumed.hop_s
     return Rates(
         round_s=lambda rows, context: round_seconds(size, gpu, layout.tensor, rows, context, assumed),
         prompt_s=2 * size.parameters / (layout.tensor * gpu.flops * assumed.mfu),

@@ -12,7 +12,7 @@ import torch
 from grpo_runner.parallel import Ranks
 from grpo_runner.types import Completion, Finish
 from scripts.bench import flops
-from scripts.cluster import calibrate, page, plan, simulate
+from scripts.cluster import calibrate, own_core, page, plan, simulate
 from scripts.cluster.hardware import GPUS
 from scripts.cluster.simulate import Rates
 
@@ -182,6 +182,24 @@ def test_two_processes_on_two_cores_and_four():
     one, two, four = (calibrate.predicted(even, world, rates, said, 1.0, 2) for world in (1, 2, 4))
     assert [made.seconds for made in (one, two, four)] == pytest.approx([3.2, 1.6, 1.6])
     assert calibrate.predicted(even, 2, rates, said, 1.5, 2).seconds == pytest.approx(2.4)  # a busy neighbour
+
+
+def test_the_slowest_process_and_what_the_mean_one_waits():
+    """Two steps of two processes: sampling 4 and 2, then 3 and 1 (slowest 3.5, means 3 and 2: 5 of 7); no waiting in the
+    update. Expected of equal rates: rounds and tokens of each share, as in a run.
+    """
+    steps = [{"rollout_s": [4, 2], "update_s": [1, 1]}, {"rollout_s": [1, 3], "update_s": [2, 2]}]
+    found = own_core.summed(steps)
+    assert found == pytest.approx({"rollout_s": 3.5, "rollout_idle": 2 / 7, "update_s": 1.5, "update_idle": 0})
+    rates = {"round_s": 0.5, "token_s": 0.01, "update_fixed_s": 1.0, "update_s": 0.1}
+    made = own_core.expected(QG, 2, rates)
+    assert made["rollout_s"] == pytest.approx([0.5 * 8 + 0.18, 0.5 * 7 + 0.16])
+    assert made["update_s"] == pytest.approx([1 + 0.1 * 18, 1 + 0.1 * 16])  # groups of 8, 10, 8, 8 tokens
+    runs = [
+        {"lengths": [one.tolist()] * 4, "rollout_s": [9, 9] + [0.5 * one.max() + 0.01 * one.sum()] * 2,
+         "update_s": [9, 9] + [1 + 0.1 * one.sum()] * 2} for one in (QG, QG[:2])
+    ]  # fmt: skip
+    assert own_core.fitted(runs) == pytest.approx(rates)
 
 
 # --- the page
