@@ -6,6 +6,8 @@ import dataclasses
 
 import torch
 
+from grpo_runner.reward import Policy
+from grpo_runner.schema import RewardConfig
 from grpo_runner.types import Completion, Finish, Group, Question
 
 
@@ -75,3 +77,13 @@ def changed(config, **parts):
         else:
             config = dataclasses.replace(config, **{leaf: value})
     return config
+
+
+def reward_config(**changes: object) -> RewardConfig:
+    """A reward as typed by hand, every key of it named here alone: a new key is added in one place."""
+    values: dict[str, object] = {
+        "parts": {"correct": 1.0}, "function": None, "model": None, "model_revision": None, "refresh_every": 0,
+        "model_lr": 2e-5, "replay": 0.1, "steps": "none", "truncated": "zero", "deadline_s": 5.0, "workers": 1,
+        "overlong_buffer": None, **dataclasses.asdict(Policy()),
+    }  # fmt: skip
+    return RewardConfig(**(values | changes))  # type: ignore[arg-type]

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from grpo_runner.errors import InputError, NonFiniteError
-from grpo_runner.reward import Policy, check
+from grpo_runner.reward import check
 from grpo_runner.reward.compose import RewardOf, build
-from grpo_runner.schema import RewardConfig
 from grpo_runner.types import Completion, Finish, Group, Question, Reward
+from tests.helpers import reward_config as config
 
 BUDGET = 16
-
-
-def config(**changes: object) -> RewardConfig:
-    values: dict[str, object] = {
-        "parts": {"correct": 1.0}, "function": None, "model": None, "refresh_every": 0, "model_lr": 2e-5,
-        "replay": 0.1, "steps": "none", "truncated": "zero", "deadline_s": 5.0,
-        "workers": 1, "overlong_buffer": None, **asdict(Policy()),
-    }  # fmt: skip
-    return RewardConfig(**(values | changes))  # type: ignore[arg-type]
 
 
 def group(name: str, gold: str, *texts: str, finish: Finish = Finish.EOS) -> Group:

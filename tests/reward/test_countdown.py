@@ -2,8 +2,6 @@ r"""Countdown answers: what solves a task and what does not, with the ways in wh
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import pytest
 
 from grpo_runner.errors import InputError
@@ -12,6 +10,7 @@ from grpo_runner.reward.compose import build
 from grpo_runner.reward.rules import in_words
 from grpo_runner.schema import RewardConfig
 from grpo_runner.types import Completion, Finish, Group, Question, Status
+from tests.helpers import reward_config
 
 TASK = "65 from 19 36 55 7"
 SOLVED = [
@@ -132,12 +131,7 @@ def test_words_and_readability():
 
 
 def config(**changes: object) -> RewardConfig:
-    values: dict[str, object] = {
-        "parts": {"countdown": 0.9, "format": 0.1}, "function": None, "truncated": "zero", "deadline_s": 5.0,
-        "workers": 1, "overlong_buffer": None, "steps": "none", "model": None, "model_revision": None, "refresh_every": 0,
-        "model_lr": 2e-5, "replay": 0.1, **asdict(Policy()),
-    }  # fmt: skip
-    return RewardConfig(**(values | changes))  # type: ignore[arg-type]
+    return reward_config(**{"parts": {"countdown": 0.9, "format": 0.1}, **changes})
 
 
 def group(gold: str, *texts: str, finish: Finish = Finish.EOS) -> Group:
