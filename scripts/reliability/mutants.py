@@ -176,12 +176,16 @@ def _plant(node: Any, kind: str) -> None:
         node.__dict__.update(left.__dict__)
 
 
-def drawn(count: int, seed: int) -> list[Fault]:
-    """`count` faults, drawn by seed: the modules in a drawn order, one of each and then one more of each."""
+def drawn(count: int, seed: int, only: str = "") -> list[Fault]:
+    """`count` faults, drawn by seed: the modules in a drawn order, one of each and then one more of each.
+
+    only: of modules alone whose name, as reward/units.py, has this in it.
+    """
     package = HERE / "grpo_runner"
     files = [file for room in ROOMS for file in sorted((package / room).glob("*.py"))]
     files = [file for file in files if file.name not in ("__init__.py", "own.py", "examples.py")]
     files += [package / "train" / f"{name}.py" for name in TRAIN]
+    files = [file for file in files if only in str(file.relative_to(package))]
     chance, places = random.Random(seed), []
     for file in files:
         source = file.read_text()
@@ -261,12 +265,15 @@ def main() -> int:
     asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     asked.add_argument("--seed", type=int, default=0)
     asked.add_argument("--drawn", type=int, default=40)
+    asked.add_argument("--only", default="", help="modules with this in their name, as reward/units")
     asked.add_argument("--limit", type=int, default=120, help="seconds for a fault")
     asked.add_argument("--no-hand", action="store_true", help="leave the written faults out")
     asked.add_argument("--part", default="1/1", help="1/2 and 2/2: every other fault, to share them out")
     options = asked.parse_args()
     part, parts = map(int, options.part.split("/"))
-    planted = [*([] if options.no_hand else by_hand()), *drawn(options.drawn, options.seed)][part - 1 :: parts]
+    planted = [*([] if options.no_hand else by_hand()), *drawn(options.drawn, options.seed, options.only)][
+        part - 1 :: parts
+    ]
     for name in ("torch", "pytest", "hypothesis", "hydra", "scipy.stats", "safetensors.torch", "transformers"):
         importlib.import_module(name)
     with tempfile.TemporaryDirectory() as folder:

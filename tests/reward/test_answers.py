@@ -1,7 +1,8 @@
 """The project's own labelled answers (answers.jsonl): the checker against labels that policy and mathematics gave.
 
 A row: id, kind, response, gold, expected, note; `policy: debatable` where the policy does not settle the label. Those
-rows say in their note what is open, and stay out of the score.
+rows say in their note what is open, and stay out of the score. How each verdict came about (rule, what was read) is
+held by a golden file; after a wanted change: `python -m tests.reward.test_answers`, and read the diff.
 """
 
 from __future__ import annotations
@@ -23,8 +24,7 @@ ROWS: list[dict[str, Any]] = [
 ]
 SETTLED = [row for row in ROWS if "policy" not in row]
 DEBATABLE = [row for row in ROWS if "policy" in row]
-KINDS = sorted({row["kind"] for row in ROWS})
-AGREEMENT = 0.995
+GOLDEN = HERE.parent / "golden" / "verdicts.jsonl"
 
 
 @pytest.fixture(scope="module")
@@ -56,14 +56,19 @@ def listed(rows: list[dict[str, Any]], verdicts: dict[str, Verdict]) -> str:
 
 def test_the_checker_agrees_with_the_labels(verdicts: dict[str, Verdict]) -> None:
     wrong = missed(SETTLED, verdicts)
-    assert len(wrong) <= (1 - AGREEMENT) * len(SETTLED), listed(wrong, verdicts)
+    assert not wrong, listed(wrong, verdicts)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_kind_hides_behind_the_others(kind: str, verdicts: dict[str, Verdict]) -> None:
-    rows = [row for row in SETTLED if row["kind"] == kind]
-    wrong = missed(rows, verdicts)
-    assert len(wrong) <= max(1, 0.03 * len(rows)), listed(wrong, verdicts)
+def how(row: dict[str, Any], verdict: Verdict) -> str:
+    """A line of the golden file: the rule that decided, and what was read of the answer and of the gold."""
+    return json.dumps([row["id"], verdict.rule, verdict.extracted, verdict.gold_value], ensure_ascii=False)
+
+
+def test_verdicts_come_about_as_they_did(verdicts: dict[str, Verdict]) -> None:
+    given = [how(row, verdicts[row["id"]]) for row in ROWS]
+    kept = GOLDEN.read_text(encoding="utf-8").splitlines()
+    changed = [f"{new}\n  was {old}" for new, old in zip(given, kept, strict=True) if new != old]
+    assert not changed, "\n".join(changed[:20])
 
 
 def test_no_attack_is_rewarded(verdicts: dict[str, Verdict]) -> None:
@@ -122,5 +127,14 @@ def test_a_false_label_is_found(verdicts: dict[str, Verdict]) -> None:
     for row in (next(row for row in agreeing if row["expected"]), next(row for row in agreeing if not row["expected"])):
         turned = {**row, "expected": not row["expected"]}
         assert missed([turned], verdicts) == [turned]
-    turned_rows = [{**row, "expected": not row["expected"]} for row in agreeing[: len(SETTLED) // 100]]
-    assert len(missed(turned_rows, verdicts)) > (1 - AGREEMENT) * len(SETTLED)
+
+
+def main() -> None:
+    with Grader(workers=2) as grader:
+        given = grader.grade([(row["response"], row["gold"]) for row in ROWS])
+    lines = "".join(how(row, verdict) + "\n" for row, verdict in zip(ROWS, given, strict=True))
+    GOLDEN.write_text(lines, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
