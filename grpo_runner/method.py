@@ -34,6 +34,27 @@ def short_name(name: str) -> str:
 
 # --- methods
 
+# what a run calls itself that was made by `method=CHOICE` alone, by the choices of conf/method
+OF_CHOICE = {
+    "sft": "SFT",
+    "rft": "RFT",
+    "online_rft": "Online RFT",
+    "dpo": "DPO",
+    "online_dpo": "online DPO",
+    "reinforce": "REINFORCE",
+    "reinforce_baseline": "REINFORCE with the step's mean as baseline",
+    "rloo": "RLOO with the KL in the reward",
+    "ppo": "PPO",
+    "grpo": "GRPO",
+    "grpo_process": "GRPO with process rewards",
+    "grpo_iterative": "Iterative GRPO",
+    "dr_grpo": "Dr. GRPO",
+    "maxrl": "MaxRL",
+    "dapo": "DAPO",
+    "gspo": "GSPO",
+    "cispo": "CISPO",
+}
+
 
 class Method(NamedTuple):
     """norms, kl: the loss norms and the places of the KL term under which it has its name, with what is added to that.

@@ -42,7 +42,7 @@ def arrange(
     if not runs:
         raise InputError("There is no run to compare.")
     unequal = differing(runs)
-    found = [key for key in unequal if not _below(key, NAMES) and not _is_seed(key, runs)]
+    found = [key for key in unequal if not below(key, NAMES) and not _is_seed(key, runs)]
     _known([*(name for name in by or () if name != METHOD), *(key for key in allow if key != DATA)], runs)
     compared = _compared(runs, found, by, allow)
     left = [key for key in found if key not in {key for item in compared for key in item.keys}]
@@ -62,9 +62,9 @@ def arrange(
 
 def _compared(runs: Sequence[Run], found: Sequence[str], by: Sequence[str] | None, allow: Sequence[str]) -> list[Item]:
     if by is None:
-        keys = [key for key in found if not _below(key, (*ROUNDING, *MEASURING, *allow))]
+        keys = [key for key in found if not below(key, (*ROUNDING, *MEASURING, *allow))]
         return items(runs, keys, conf_folder())
-    keys = [key for name in by for key in found if _below(key, (name,))]
+    keys = [key for name in by for key in found if below(key, (name,))]
     if not keys and METHOD not in by and len(runs) > 1:
         if any(name == "seed" for name in by):
             raise InputError("--by seed: seeds make the pairs. The runs of one arm differ in nothing else.")
@@ -77,7 +77,7 @@ def _compared(runs: Sequence[Run], found: Sequence[str], by: Sequence[str] | Non
 def _hold(
     runs: Sequence[Run], left: Sequence[str], compared: Sequence[Item], by: Sequence[str] | None, allow: Sequence[str]
 ) -> None:
-    refused = [key for key in left if not _below(key, (*ROUNDING, *allow))]
+    refused = [key for key in left if not below(key, (*ROUNDING, *allow))]
     if not refused:
         return
     beside = f"beside {', '.join(item.name for item in compared)}" if by else "in how they were evaluated"
@@ -102,7 +102,8 @@ def _known(names: Iterable[str], runs: Sequence[Run]) -> None:
             raise InputError(f'"{name}" is no setting of these runs.{nearest(name, keys | names_of_groups)}')
 
 
-def _below(key: str, names: Iterable[str]) -> bool:
+def below(key: str, names: Iterable[str]) -> bool:
+    """Whether a key is one of the names, or lies below one."""
     return any(key == name or key.startswith(f"{name}.") for name in names)
 
 
@@ -159,7 +160,7 @@ def _plainest(arms: Sequence[Arm]) -> Arm:
 
 def _said(left: Sequence[str], runs: Sequence[Run]) -> list[str]:
     """Of keys that differ and were let pass."""
-    rounding = [key for key in left if _below(key, ROUNDING)]
+    rounding = [key for key in left if below(key, ROUNDING)]
     others = [key for key in left if key not in rounding]
     said = [f"{shown_key(key)} differs as well ({_values(runs, key)}), as --allow lets it." for key in others]
     if rounding:
@@ -178,7 +179,7 @@ def _data(arms: Sequence[Arm], compared: Sequence[Item], allow: Sequence[str]) -
     if not odd:
         return []
     said = f"{len(odd)} pair{'s' * (len(odd) > 1)} had different training questions: {odd[0]}"
-    if any(_below(key, (DATA,)) for item in compared for key in item.keys) or _below(DATA, allow):
+    if any(below(key, (DATA,)) for item in compared for key in item.keys) or below(DATA, allow):
         return [f"{said}."]
     raise InputError(f"{said}.\nThey are no pairs then. --allow {DATA} compares them all the same.")
 

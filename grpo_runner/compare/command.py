@@ -73,8 +73,9 @@ def _checked(analysis: Analysis, flags: argparse.Namespace) -> tuple[int, list[T
 
 def analyse(flags: argparse.Namespace) -> Analysis:
     """What the flags ask for, worked out. Raises InputError."""
-    from . import foreign, measures, window
+    from . import family, foreign, measures, window
     from .arms import arrange
+    from .choices import METHOD
     from .effects import effects
     from .faults import faults
     from .read import read
@@ -87,7 +88,9 @@ def analyse(flags: argparse.Namespace) -> Analysis:
         raise InputError(
             f"{flag} {unused}: it is for logs of others; these runs name their figures and seeds themselves."
         )
-    comparison = arrange(runs, listed(flags.by) or None, flags.baseline, listed(flags.allow))
+    by = listed(flags.by)
+    of_methods = family.view_of(flags.view, by, runs) == "family"
+    comparison = arrange(runs, by or ([METHOD] if of_methods else None), flags.baseline, listed(flags.allow))
     chosen, primary = measures.choose(comparison, stated, flags.target)
     if not chosen and any(run.source != "folder" for run in runs):
         keys = ", ".join(sorted({key for run in runs for key in run.series})[:8])
@@ -110,6 +113,7 @@ def analyse(flags: argparse.Namespace) -> Analysis:
         window=window.described(comparison, flags.window),
         bounds=window.common(comparison, flags.window),
         verdict=tuple(verdict(made, _paired(comparison))) if len(comparison.arms) > 1 else _alone(comparison),
+        family=family.family(comparison, flags.window, flags.target, flags.level) if of_methods else None,
     )
 
 

@@ -23,6 +23,9 @@ What is compared
   --window SHARE|STEPS  the final window: a share of the steps or a number of them (0.2)
   --level LEVEL         of the intervals (0.95)
   --target ACCURACY     adds time and tokens to this held-out accuracy, such as .8
+  --view family|pairs   family: a row a method, and who only sharpens (tokens are to --target, 0.8);
+                        by itself where three methods or more are compared. pairs: each arm
+                        against the baseline
   --allow KEY,…         settings that may differ beside those of --by; data: the training questions
 
 What comes out
@@ -43,9 +46,10 @@ Logs of others
 
 Measures: {measures}
 How to read it: docs/compare.md; the statistics: docs/statistics.md"""
+VIEWS = ("family", "pairs")
 FILES = ("csv", "json", "md", "latex")
 _LISTS = ("by", "metric", "allow", "columns")  # given twice: one list
-_ONCE = ("baseline", "window", "level", "target", "html", "figures", *FILES, "seed-from")
+_ONCE = ("baseline", "window", "level", "target", "view", "html", "figures", *FILES, "seed-from")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -72,6 +76,9 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     flags.window = parse_window(flags.window) if flags.window else DEFAULT
     flags.level = _share("--level", flags.level, "such as 0.95") if flags.level else 0.95
     flags.target = _share("--target", flags.target, "an accuracy such as 0.8") if flags.target else None
+    if flags.view not in (None, *VIEWS):
+        close = nearest(flags.view, VIEWS)
+        raise InputError(f"--view {flags.view}: allowed are {' and '.join(VIEWS)}.{close}")
     _hold_places(flags)
     return flags
 

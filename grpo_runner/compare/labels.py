@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from ..method import short_name
+from ..method import OF_CHOICE, short_name
 from ..validate import shown
 from .types import Arm
 
@@ -38,6 +38,12 @@ def _candidates(arms: Sequence[Arm]) -> Iterator[list[str | None]]:
     yield [arm.name for arm in arms]
     yield [_own_name(arm) for arm in arms]
     yield from _of_few(arms, methods)
+
+
+def choice(arm: Arm) -> str | None:
+    """The choice of conf/method whose name all runs of the arm call themselves by: `grpo_process`; None for none."""
+    methods = {run.method for run in arm.runs.values()}
+    return next((name for name, method in OF_CHOICE.items() if methods == {method}), None)
 
 
 def _fit(words: Sequence[str | None]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import InputError, nearest
-from .labels import worded
+from .labels import choice, worded
 from .types import Arm
 
 _MOST = 4
@@ -42,8 +42,8 @@ def _has_all(wanted: str, names: set[str]) -> bool:
 
 
 def _names(arm: Arm) -> set[str]:
-    """All that may stand for an arm, in lower case; of a key also its last part."""
-    found = {arm.name, arm.label}
+    """All that may stand for an arm, in lower case: of a key also its last part, of a method its choice of conf/."""
+    found = {arm.name, arm.label, choice(arm) or arm.label}
     for key, value in arm.values.items():
         for form in _forms(value):
             found |= {form, f"{key}={form}", f"{key.rsplit('.', 1)[-1]}={form}"}

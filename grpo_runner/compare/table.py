@@ -19,11 +19,16 @@ def show(console: Console, analysis: Analysis) -> None:
     """Print it. Readable at 80 columns."""
     comparison = analysis.comparison
     console.print(Text.assemble((one_line(comparison.title), "bold"), f"  {_counted(analysis)}"), soft_wrap=True)
-    for sentence in analysis.verdict:
+    for sentence in analysis.family.said if analysis.family else analysis.verdict:
         console.print(Text(one_line(sentence)))
     for warning in comparison.warnings:
         console.print(Text.assemble(("warning: ", "bold yellow"), one_line(warning)))
     console.print()
+    if analysis.family is not None:
+        from .family_table import show as show_family
+
+        show_family(console, analysis, analysis.family)
+        return
     _arms(console, analysis)
     for arm in comparison.arms[1:]:
         own = [effect for effect in analysis.effects if effect.arm.name == arm.name]

@@ -114,6 +114,56 @@ class Effect:
 
 
 @dataclass(frozen=True)
+class Estimate:
+    """A mean over seeds in shown units, and its interval; None for its ends where there is no spread to judge by."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    count: int  # of the seeds that have a value
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method of the family view. name: as `method=` takes it, else its label. estimates: by the measure's key, of
+    what some of its runs have. goal: how many of its runs have a record that says whether they came to the target.
+    """
+
+    arm: Arm
+    name: str
+    seeds: tuple[int, ...]
+    estimates: Mapping[str, Estimate]
+    goal: int
+
+
+@dataclass(frozen=True)
+class Change:
+    """One method against itself before its first step: the effects on maj@k and pass@k, and what follows from them.
+
+    kind: a key of family.KINDS. effects: of those of the two measures that there are pairs of; the baseline is the
+    evaluation before step 0 of the same runs.
+    """
+
+    row: Row
+    kind: str
+    majority: Effect | None = None
+    passed: Effect | None = None
+
+
+@dataclass(frozen=True)
+class Family:
+    """The family view. values: as those of an Analysis, of `measures` and before step 0 under names of their own."""
+
+    measures: tuple[Measure, ...]
+    rows: tuple[Row, ...]
+    changes: tuple[Change, ...]
+    target: float  # accuracy, of the tokens that it took
+    level: float
+    values: Mapping[str, Mapping[str, Mapping[int, float | None]]]
+    said: tuple[str, ...] = ()  # sentences
+
+
+@dataclass(frozen=True)
 class Analysis:
     """All of a comparison: values[arm.name][measure.key] has a run's raw value by seed (None: the run has none)."""
 
@@ -124,3 +174,4 @@ class Analysis:
     window: str  # "steps 240 to 299 (the last fifth)"
     verdict: Sequence[str] = field(default_factory=tuple)  # sentences, the primary measures first
     bounds: tuple[int, int] | None = None  # the window's steps [first, end), where it is the same for all runs
+    family: Family | None = None  # where methods stand beside one another

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from grpo_runner.config import compose
+from grpo_runner.method import OF_CHOICE
 from grpo_runner.tracking import texts
 from grpo_runner.tracking.questions import QuestionLog
 from grpo_runner.validate import to_yaml
@@ -44,9 +45,13 @@ def run_folder(
     made: int = STEPS,
     commit: str = "a" * 40,
     data: str = "d" * 64,
+    memory: float | None = None,
     **keys: object,
 ) -> Path:
-    """A run of `made` of its steps; finished where that is all of them. keys: more settings, `__` for a dot."""
+    """A run of `made` of its steps; finished where that is all of them. keys: more settings, `__` for a dot.
+
+    memory: its peak, in MB.
+    """
     folder.mkdir(parents=True)
     values = configuration(*overrides) | {"seed": seed, "run_name": folder.name}
     for key, value in keys.items():
@@ -56,8 +61,9 @@ def run_folder(
     lines(folder / "evals.jsonl", [{"step": step, **row} for step, row in evals.items()])
     (folder / "data.json").write_text(json.dumps({"sha256": data, "questions": 8}))
     if made == values["steps"]:
-        method = "Dr. GRPO" if "advantage=dr_grpo" in overrides else "GRPO"
-        summary = {"method": method, "steps": made, "versions": {"commit": commit}}
+        named = [OF_CHOICE[word.removeprefix("method=")] for word in overrides if word.startswith("method=")]
+        method = named[0] if named else "Dr. GRPO" if "advantage=dr_grpo" in overrides else "GRPO"
+        summary = {"method": method, "steps": made, "versions": {"commit": commit}, "peak_memory_mb": memory}
         (folder / "summary.json").write_text(json.dumps(summary))
         (folder / "DONE").touch()
     return folder

@@ -11,7 +11,7 @@ import yaml
 
 from grpo_runner import advice, checks, helptext
 from grpo_runner.config import compose, compose_sweep, find
-from grpo_runner.method import method_name
+from grpo_runner.method import OF_CHOICE, method_name
 from grpo_runner.validate import to_yaml
 
 CONF = find()
@@ -253,6 +253,10 @@ METHODS = sorted(choice for group, choice in CHOICES if group == "method")
 
 def test_every_method_is_in_the_table_of_this_page() -> None:
     assert sorted(WHOLE) == METHODS
+
+
+def test_a_choice_is_known_by_the_name_that_its_runs_have() -> None:
+    assert {name: whole[0] for name, whole in WHOLE.items()} == OF_CHOICE
 
 
 @pytest.mark.parametrize("name", WHOLE)
